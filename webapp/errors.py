@@ -1,0 +1,164 @@
+"""Every refusal, one class each, carrying its facts.
+
+A refusal says what was refused, never how it is shown: the HTTP status is the one map in
+``webapp/__init__.py``, the sentence in the viewer's language is made in ``webapp/messages.py``.
+"""
+
+
+class AinoriError(Exception):
+    """The base of all that this application refuses. ``code`` is stable; ``facts`` are JSON values."""
+
+    code = "INTERNAL_ERROR"
+
+    def __init__(self, **facts):
+        self.facts = facts
+        super().__init__(self.code, facts)
+
+    def __str__(self):
+        facts = ", ".join(f"{name}={value!r}" for name, value in self.facts.items())
+        return f"{self.code} ({facts})" if facts else self.code
+
+
+class SettingsError(AinoriError):
+    """A setting or a kind's declaration is unusable: the start stops with this one line."""
+
+    code = "BAD_SETTING"
+
+    def __init__(self, line):
+        super().__init__(line=line)
+
+    def __str__(self):
+        return self.facts["line"]
+
+
+class InvalidInput(AinoriError):
+    """``errors``: a list of ``{"field", "message"}``; the message is a text or a dict by language."""
+
+    code = "INVALID_INPUT"
+
+    def __init__(self, errors):
+        super().__init__(errors=errors)
+
+
+class Refuse(AinoriError):
+    """A job kind's own refusal. ``message`` is a text, or a dict by language ``{"en": …, "ja": …}``.
+
+    Raised while the job runs it ends the job with this reason; raised by the kind's ``check`` it
+    refuses the request, and nothing is stored.
+    """
+
+    def __init__(self, code, message, **facts):
+        self.code = code
+        self.message = message
+        super().__init__(**facts)
+
+
+class UnknownKind(AinoriError):
+    code = "UNKNOWN_KIND"
+
+
+class NotFound(AinoriError):
+    code = "NOT_FOUND"
+
+
+class LoginRequired(AinoriError):
+    code = "LOGIN_REQUIRED"
+
+
+class BadToken(AinoriError):
+    code = "BAD_TOKEN"
+
+
+class BadCsrfToken(AinoriError):
+    code = "CSRF"
+
+
+class InsufficientPoints(AinoriError):
+    """``cost`` and ``balance`` (available: not already promised to work in flight), in points."""
+
+    code = "INSUFFICIENT_POINTS"
+
+
+class JobInFlight(AinoriError):
+    """``job_id``: the one in the way."""
+
+    code = "JOB_IN_FLIGHT"
+
+
+class AlreadyFinal(AinoriError):
+    code = "ALREADY_FINAL"
+
+
+class NotRetryable(AinoriError):
+    """Only a failed job whose input is still there can be tried again. ``reason``: a code."""
+
+    code = "NOT_RETRYABLE"
+
+
+class IdempotencyKeyReused(AinoriError):
+    code = "IDEMPOTENCY_KEY_REUSED"
+
+
+class FileTooLarge(AinoriError):
+    """``limit_mb``."""
+
+    code = "FILE_TOO_LARGE"
+
+
+class UnsupportedMediaType(AinoriError):
+    code = "UNSUPPORTED_MEDIA_TYPE"
+
+
+class RateLimited(AinoriError):
+    """``retry_after_seconds``."""
+
+    code = "RATE_LIMITED"
+
+
+class Busy(AinoriError):
+    """Another program holds the database's write lock: nothing was stored."""
+
+    code = "BUSY"
+
+
+class QueueFull(AinoriError):
+    code = "QUEUE_FULL"
+
+
+class ShuttingDown(AinoriError):
+    code = "SHUTTING_DOWN"
+
+
+class StorageUnavailable(AinoriError):
+    """The disk is full or cannot be written: nothing was stored."""
+
+    code = "STORAGE_UNAVAILABLE"
+
+
+class DailyLimit(AinoriError):
+    """``retry_at``: when the cap is lifted."""
+
+    code = "DAILY_LIMIT"
+
+
+class UpstreamUnavailable(AinoriError):
+    """A service that a kind asks did not answer usably. ``reason`` is one of ``connect``,
+    ``timeout``, ``too_large``, ``redirects``, ``refused``, ``protocol``; ``host``."""
+
+    code = "UPSTREAM_UNAVAILABLE"
+
+
+class AiUnavailable(AinoriError):
+    code = "AI_UNAVAILABLE"
+
+
+class CommandFailed(AinoriError):
+    """A command that a job ran ended with ``returncode``; ``stderr`` is the end of what it said."""
+
+    code = "COMMAND_FAILED"
+
+
+class LostFence(AinoriError):
+    """This attempt no longer owns its job: stop, write nothing."""
+
+    code = "LOST_FENCE"

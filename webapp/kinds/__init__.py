@@ -1,0 +1,256 @@
+"""The public surface for a job kind: everything a kind's file needs, and nothing more.
+
+A kind is one module (or package) that defines ``KIND = Kind(…)`` or ``KINDS = [Kind(…), …]``. It
+imports neither Flask, gevent nor the database; what it needs comes through the ``JobContext`` that
+its ``run`` is given. The form, validation, API, OpenAPI, command line and a generic result page are
+made from the pydantic model of its params.
+"""
+import importlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pydantic import BaseModel
+
+from webapp.errors import (
+    AiUnavailable,
+    CommandFailed,
+    InsufficientPoints,
+    Refuse,
+    SettingsError,
+    UpstreamUnavailable,
+)
+
+__all__ = [
+    "AiUnavailable", "CommandFailed", "InsufficientPoints", "JobContext", "Kind", "Refuse", "Response",
+    "Text", "Upload", "UpstreamUnavailable", "discover", "in_language",
+]
+
+LANGUAGES = ("en", "ja")
+# Either one text for all, or a text for each language.
+Text = str | Mapping[str, str]
+
+
+def in_language(text: Text | None, lang: str) -> str:
+    """The text for ``lang``; English, then any, where that language is missing."""
+    if text is None or isinstance(text, str):
+        return text or ""
+    return text.get(lang) or text.get("en") or next(iter(text.values()), "")
+
+
+class Upload(BaseModel, frozen=True):
+    """A file somebody uploaded: declare a params field ``file: Upload | None``; read it with
+    ``job.open(params.file)``. ``name`` is what the visitor's computer called it (never a path);
+    ``size`` in bytes; ``sha256`` of the content, in hex."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Response:
+    """What an upstream answered, whatever its status. ``headers``: lower-case names."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+    url: str
+    from_cache: bool = False
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON; raises ``ValueError`` where it is not."""
+        import json
+        return json.loads(self.content)
+
+
+class InputContext(ABC):
+    """What a kind's ``check`` may use, before anything is stored."""
+
+    lang: str
+    settings: Mapping[str, str]
+
+    @abstractmethod
+    def open(self, upload: Upload) -> BinaryIO:
+        """The uploaded file, opened for reading in binary; ``.name`` is its path."""
+
+    @abstractmethod
+    def run_command(self, args: Sequence[str], *, on_line: Callable[[bytes], None] | None = None,
+                    cwd: str | Path | None = None, input: bytes | None = None) -> bytes:
+        """Run a command in a process group of its own, and return what it printed.
+
+        With ``on_line`` each line of its output is handed over as it comes, and nothing is
+        returned. Killed on cancel, time-out and drain, and when this server dies. Raises
+        ``CommandFailed`` if it ends with anything but 0. At most a few run at once; the others wait.
+        """
+
+
+class JobContext(InputContext):
+    """What a running attempt may use. Every method is a place where cancel and time-out take
+    effect: they stop ``run`` by raising something no ``except Exception`` catches."""
+
+    id: str
+    user_id: int
+    lang: str
+    attempt: int
+    settings: Mapping[str, str]
+    ai_available: bool
+
+    @abstractmethod
+    def step(self, name: str, fn: Callable[[], Any]) -> Any:
+        """The stored output of this step, or ``fn()``'s, stored: a retry does not repeat it.
+        Returns what JSON gives back."""
+
+    @abstractmethod
+    def progress(self, stage: str, done: float | None = None, total: float | None = None,
+                 message: Text | None = None) -> None:
+        """Tell the user how far it is. Call it as often as you like, also to be fair to others in
+        a long computation: at most four a second are stored, a new stage always."""
+
+    @abstractmethod
+    def charge(self) -> None:
+        """Consume the quoted cost: once, ever, for this job. Raises ``InsufficientPoints``."""
+
+    @abstractmethod
+    def refund(self, reason: Text) -> None:
+        """Return what was charged while the job goes on: paid work that brought nothing."""
+
+    @abstractmethod
+    def ai(self, prompt: str, *, data: Any, schema: type[BaseModel]) -> BaseModel:
+        """The configured AI's answer, checked by ``schema``. Raises ``AiUnavailable``."""
+
+    @abstractmethod
+    def fetch(self, url: str, *, params: Mapping[str, Any] | None = None,
+              headers: Mapping[str, str] | None = None, cache_seconds: float = 0,
+              timeout_seconds: float = 30, max_bytes: int = 5_000_000) -> Response:
+        """GET with limits on time, size and redirects; the same request by several jobs at once is
+        one request. Answers of any status are returned; raises ``UpstreamUnavailable``."""
+
+    @abstractmethod
+    def parallel(self, calls: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+        """Run them side by side: for each name its value, or the exception it raised."""
+
+    @abstractmethod
+    def save_file(self, name: str, data: bytes, media_type: str) -> None:
+        """Keep a file with the result, served under ``/api/jobs/<id>/files/<name>``."""
+
+    @abstractmethod
+    def rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """What the exports serve, one mapping a row; the first row's keys are the columns."""
+
+    @abstractmethod
+    def in_thread(self, fn: Callable[[], Any]) -> Any:
+        """``fn()`` in a real thread of a small pool, for calls that block."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of job. Everything but ``name``, ``params`` and ``run`` is optional.
+
+    cost: points, or a function of params. exclusive: one in flight per user. share_key: a function
+    of params; the same key joins the job in flight, and for ``cache_seconds`` its finished result.
+    on_interrupt: ``fail``, or ``retry`` up to ``max_attempts``. check: called with
+    ``(InputContext, params)`` before anything is stored; it may raise ``Refuse``. sample: a file
+    beside the kind's module, offered on its form to try at once; its first params field of type
+    ``Upload`` takes it. result_template: ``result.html`` beside the module, if there is one.
+    """
+
+    name: str
+    params: type[BaseModel]
+    run: Callable[[JobContext, Any], Any]
+    title: Text | None = None
+    noun: Text | None = None
+    description: Text | None = None
+    stages: Sequence[tuple[str, Text]] = ()
+    cost: int | Callable[[Any], int] = 0
+    exclusive: bool = False
+    share_key: Callable[[Any], str | None] | None = None
+    cache_seconds: int = 0
+    timeout_seconds: int = 300
+    on_interrupt: str = "fail"
+    max_attempts: int = 3
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    check: Callable[[InputContext, Any], None] | None = None
+    sample: str | None = None
+    home: Path | None = None
+
+    def __post_init__(self):
+        def refuse(why):
+            raise SettingsError(f"The kind {self.name!r} {why}")
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", self.name or ""):
+            refuse("needs a name of lower-case letters, digits and _ (at most 40).")
+        if not (isinstance(self.params, type) and issubclass(self.params, BaseModel)):
+            refuse("needs params: a pydantic model.")
+        if not callable(self.run):
+            refuse("needs run: a function of (job, params).")
+        if self.on_interrupt not in ("fail", "retry"):
+            refuse("has on_interrupt other than 'fail' or 'retry'.")
+        if self.share_key is not None and self.cost != 0:
+            refuse("has both a cost and a share key: whoever joins would use what another paid for.")
+        if not callable(self.cost) and (not isinstance(self.cost, int) or self.cost < 0):
+            refuse("has a cost that is neither a whole number of points, 0 or more, nor a function.")
+        for limit in ("timeout_seconds", "max_attempts"):
+            if getattr(self, limit) < 1:
+                refuse(f"needs {limit} of at least 1.")
+        if self.cache_seconds and self.share_key is None:
+            refuse("has cache_seconds but no share key.")
+
+    @property
+    def attempts_max(self) -> int:
+        return self.max_attempts if self.on_interrupt == "retry" else 1
+
+    def title_in(self, lang: str) -> str:
+        return in_language(self.title, lang) or self.name.replace("_", " ").capitalize()
+
+    def noun_in(self, lang: str) -> str:
+        return in_language(self.noun, lang) or self.title_in(lang)
+
+    def stage_in(self, stage: str | None, lang: str) -> str:
+        for name, title in self.stages:
+            if name == stage:
+                return in_language(title, lang)
+        return stage or ""
+
+    @property
+    def upload_field(self) -> str | None:
+        """The name of the params field that takes a file, if there is one."""
+        for name, info in self.params.model_fields.items():
+            if Upload in (info.annotation, *getattr(info.annotation, "__args__", ())):
+                return name
+        return None
+
+    @property
+    def result_template(self) -> Path | None:
+        path = self.home / "result.html" if self.home else None
+        return path if path and path.is_file() else None
+
+
+def discover(built_in: Iterable[str], extra_modules: Iterable[str]) -> dict[str, Kind]:
+    """The kinds by name: built-in ones (modules of this package) and those of other modules.
+
+    Raises ``SettingsError`` for a module that cannot be imported, defines no kind, or a name that
+    occurs twice.
+    """
+    from dataclasses import replace
+    found: dict[str, Kind] = {}
+    modules = [f"{__name__}.{name}" for name in built_in] + list(extra_modules)
+    for module_name in modules:
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            raise SettingsError(f"The kind module {module_name!r} cannot be imported: {error}") from error
+        kinds = [module.KIND] if hasattr(module, "KIND") else list(getattr(module, "KINDS", ()))
+        if not kinds:
+            raise SettingsError(f"The module {module_name!r} defines neither KIND nor KINDS.")
+        for kind in kinds:
+            if kind.name in found:
+                raise SettingsError(f"Two kinds are called {kind.name!r}; the second is in {module_name!r}.")
+            found[kind.name] = replace(kind, home=kind.home or Path(module.__file__).parent)
+    return found
