@@ -1,0 +1,467 @@
+"""One SQLite file: one writing connection with its greenlet and group commit, one for reading.
+
+A verb that writes is a plain function that runs to completion without yielding. Calling it puts it
+into the writer's queue and waits: the writer takes what is waiting, runs each verb in a savepoint of
+its own, commits once, outside the hub, and only then answers all callers. Nobody is told anything
+that is not on disk. Within a verb, other verbs run inline and reads see what was just written.
+"""
+import functools
+import logging
+import os
+import sqlite3
+import time
+from collections import deque
+from contextlib import contextmanager
+from pathlib import Path
+
+import gevent
+import peewee
+from gevent.event import AsyncResult, Event
+from gevent.threadpool import ThreadPool
+
+from webapp.errors import Busy, SettingsError, StorageUnavailable
+
+log = logging.getLogger(__name__)
+
+APPLICATION_ID = 1095323215
+SQLITE_OLDEST = (3, 38, 0)
+NOW = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+# A group is closed at this many verbs, or after this long, so that the hub never waits on it.
+GROUP_VERBS_MAX = 100
+GROUP_SECONDS_MAX = 0.02
+_BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_STORAGE_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
+                  sqlite3.SQLITE_PERM}
+_NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse", "fuse.sshfs", "9p"}
+
+# The test suite's seams: called with each new sqlite3 connection, and when a verb begins and ends.
+on_connect = []
+
+store = None  # the one open file of this process
+
+
+def open_store(path, *, schema, migrations, busy_seconds=5.0, may_create=True):
+    """Open the file (creating or migrating it first) and make it this process's store."""
+    global store
+    close_store()
+    prepare(Path(path), Path(schema), Path(migrations), may_create=may_create)
+    store = Store(Path(path), busy_seconds)
+    return store
+
+
+def close_store():
+    global store
+    if store is not None:
+        store.close()
+        store = None
+
+
+class _Call:
+    __slots__ = ("function", "args", "kwargs", "result", "expires", "effects", "error", "value")
+
+    def __init__(self, function, args, kwargs, expires):
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.expires = expires
+        self.result = AsyncResult()
+        self.effects = []
+        self.error = self.value = None
+
+
+class Store:
+    """The connections to one file. Use the functions of this module; they find it."""
+
+    def __init__(self, path, busy_seconds):
+        self.path = path
+        self.busy_seconds = busy_seconds
+        self.pid = os.getpid()
+        self.commits = 0
+        self.in_verb = None          # the greenlet that runs a verb now: it must not switch
+        self._call = None
+        self._queue = deque()
+        self._waiting = Event()
+        self._pool = ThreadPool(1)   # commits only: nothing else may wait in front of one
+        self._writer = _connect(path, {"synchronous": "full", "foreign_keys": 1, "recursive_triggers": 1,
+                                       "journal_size_limit": 16_000_000, "wal_autocheckpoint": 1000})
+        self._reader = _connect(path, {"query_only": 1})
+        self.write_connection = self._writer.connection()
+        self.read_connection = self._reader.connection()
+        self._greenlet = gevent.spawn(self._serve)
+
+    def close(self):
+        self._greenlet.kill()
+        self._pool.kill()
+        self._reader.close()
+        self._writer.close()
+
+    # -------------------------------------------------------------------------------------- writing
+
+    def write(self, function, *args, **kwargs):
+        """Run a verb in the writer and return what it returns, when it is on disk.
+
+        Raises what the verb raises, ``Busy`` if the write lock could not be had in time (the verb
+        was withdrawn: it did not and will not run), ``StorageUnavailable`` if the disk refused.
+        """
+        if self.in_verb is gevent.getcurrent():
+            return function(*args, **kwargs)
+        patience = getattr(gevent.getcurrent(), "write_patience_seconds", self.busy_seconds)
+        call = _Call(function, args, kwargs, _clock() + patience)
+        self._queue.append(call)
+        self._waiting.set()
+        return call.result.get()
+
+    def _serve(self):
+        while True:
+            self._waiting.wait()
+            self._waiting.clear()
+            while self._queue:
+                self._write_group()
+
+    def _write_group(self):
+        """One transaction: begin, run what is waiting, commit, answer."""
+        group = []
+        try:
+            if not self._begin():
+                return
+            self._run_verbs(group)
+            if any(call.error is None for call in group):
+                self._pool.apply(self.write_connection.execute, ("COMMIT",))
+                self.commits += 1
+            else:
+                self.write_connection.execute("ROLLBACK")
+        except BaseException as error:
+            if self.write_connection.in_transaction:
+                self.write_connection.execute("ROLLBACK")
+            if not isinstance(error, Exception):
+                raise
+            self._fail_group(group, error)
+        self._answer(group)
+
+    def _begin(self):
+        """Take the write lock; meanwhile those whose patience ends are told, and never run."""
+        pause = 0.002
+        while self._queue:
+            try:
+                self.write_connection.execute("BEGIN IMMEDIATE")
+                return True
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error):
+                    waiting, self._queue = list(self._queue), deque()
+                    for call in waiting:
+                        call.result.set_exception(_translated(error))
+                    return False
+            now = _clock()
+            patient = [call for call in self._queue if call.expires > now]
+            for call in self._queue:
+                if call.expires <= now:
+                    call.result.set_exception(Busy())
+            self._queue = deque(patient)
+            gevent.sleep(pause)
+            pause = min(pause * 1.5, 0.05)
+        return False
+
+    def _run_verbs(self, group):
+        closes = _clock() + GROUP_SECONDS_MAX
+        while self._queue and len(group) < GROUP_VERBS_MAX and (not group or _clock() < closes):
+            call = self._queue.popleft()
+            group.append(call)
+            self._run_verb(call)
+            if not self.write_connection.in_transaction:
+                # SQLite rolled the whole transaction back by itself (disk full, I/O error): what ran
+                # before in this group is gone too, and a further verb would commit on its own.
+                raise call.error or sqlite3.OperationalError("the transaction was lost")
+
+    def _run_verb(self, call):
+        connection = self.write_connection
+        self._call, self.in_verb = call, gevent.getcurrent()
+        try:
+            connection.execute("SAVEPOINT verb")
+            call.value = call.function(*call.args, **call.kwargs)
+            if connection.in_transaction:
+                connection.execute("RELEASE verb")
+        except BaseException as error:
+            call.error = error
+            call.effects.clear()
+            if connection.in_transaction:
+                connection.execute("ROLLBACK TO verb")
+                connection.execute("RELEASE verb")
+        finally:
+            self.in_verb = self._call = None
+
+    def _fail_group(self, group, error):
+        for call in group:
+            call.effects.clear()
+            call.error = _translated(error)
+
+    def _answer(self, group):
+        for call in group:
+            for effect in call.effects:
+                try:
+                    effect()
+                except Exception:
+                    log.exception("an effect after a commit failed")
+        for call in group:
+            if call.error is not None:
+                call.result.set_exception(_translated(call.error))
+            else:
+                call.result.set(call.value)
+
+    # -------------------------------------------------------------------------------------- reading
+
+    def rows(self, sql, parameters=()):
+        """All rows, at once. In a verb: of the transaction in flight; elsewhere: committed ones."""
+        if self.in_verb is gevent.getcurrent():
+            return self.write_connection.execute(sql, parameters).fetchall()
+        expires = _clock() + self.busy_seconds
+        while True:
+            try:
+                return self.read_connection.execute(sql, parameters).fetchall()
+            except sqlite3.OperationalError as error:
+                # A reader meets BUSY too, when another process opens or closes the file.
+                if not _is_busy(error) or _clock() > expires:
+                    raise _translated(error) from error
+            gevent.sleep(0.01)
+
+
+def _clock():
+    """Seconds that freezegun leaves alone: waiting for the lock is about real time."""
+    loop = gevent.get_hub().loop
+    loop.update_now()
+    return loop.now()
+
+
+def _is_busy(error):
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY_CODES
+
+
+def _translated(error):
+    if isinstance(error, sqlite3.OperationalError):
+        code = getattr(error, "sqlite_errorcode", None)
+        if _is_busy(error):
+            return Busy()
+        if code is None or code & 0xFF in _STORAGE_CODES:
+            refusal = StorageUnavailable(reason=str(error))
+            refusal.__cause__ = error
+            return refusal
+    return error
+
+
+def _connect(path, pragmas):
+    """A peewee database of one connection, busy time-out 0: waiting inside SQLite stops every greenlet."""
+    database = peewee.SqliteDatabase(str(path), pragmas=pragmas, timeout=0, thread_safe=False, autoconnect=False,
+                                     check_same_thread=False)
+    expires = _clock() + 10
+    while True:
+        try:
+            database.connect()
+            break
+        except (peewee.OperationalError, sqlite3.OperationalError) as error:
+            # Another process is just opening or closing the file.
+            if "locked" not in str(error) or _clock() > expires:
+                raise SettingsError(f"The database {path} cannot be opened: {error}.") from error
+            time.sleep(0.05)
+    connection = database.connection()
+    connection.row_factory = sqlite3.Row
+    for hook in on_connect:
+        hook(connection)
+    return database
+
+
+# ------------------------------------------------------------------------------------- module verbs
+
+def verb(function):
+    """Mark a function that writes: it runs in the writer, whole or not at all, and does not yield."""
+    @functools.wraps(function)
+    def queued(*args, **kwargs):
+        return store.write(function, *args, **kwargs)
+    queued.is_verb = True
+    return queued
+
+
+def rows(sql, parameters=()):
+    return store.rows(sql, parameters)
+
+
+def one(sql, parameters=()):
+    """The first row, or ``None``."""
+    found = store.rows(sql, parameters)
+    return found[0] if found else None
+
+
+def value(sql, parameters=()):
+    """The first column of the first row, or ``None``."""
+    row = one(sql, parameters)
+    return row[0] if row else None
+
+
+def execute(sql, parameters=()):
+    """Run one statement inside a verb, read it to its end, and return its rows (of RETURNING)."""
+    assert store.in_verb is gevent.getcurrent(), "writes happen inside a verb"
+    # Not read to its end, a RETURNING statement keeps its transaction from ever committing.
+    return store.write_connection.execute(sql, parameters).fetchall()
+
+
+def after_commit(effect):
+    """Call ``effect()`` when this verb is on disk, before its caller is answered. It must not block."""
+    assert store.in_verb is gevent.getcurrent(), "effects belong to a verb"
+    store._call.effects.append(effect)
+
+
+@contextmanager
+def savepoint():
+    """Inside a verb: a part that may fail without undoing the rest."""
+    connection = store.write_connection
+    connection.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO part")
+            connection.execute("RELEASE part")
+        raise
+    connection.execute("RELEASE part")
+
+
+def now():
+    """The database's clock, as text."""
+    return value(f"SELECT {NOW}")
+
+
+@contextmanager
+def patience(seconds):
+    """Verbs called by this greenlet wait this long for the write lock before ``Busy``."""
+    greenlet = gevent.getcurrent()
+    before = getattr(greenlet, "write_patience_seconds", None)
+    greenlet.write_patience_seconds = seconds
+    try:
+        yield
+    finally:
+        if before is None:
+            del greenlet.write_patience_seconds
+        else:
+            greenlet.write_patience_seconds = before
+
+
+# ------------------------------------------------------------------- creating and migrating the file
+
+def prepare(path, schema, migrations, may_create=True):
+    """Create the file from schema.sql, or bring it to the newest version. Safe when two do it at once.
+
+    Raises ``SettingsError`` for a file that is not ours, newer than this code, on a network volume,
+    or missing where it may not be created.
+    """
+    if sqlite3.sqlite_version_info < SQLITE_OLDEST:
+        raise SettingsError(f"SQLite {sqlite3.sqlite_version} is too old: 3.38 or newer is needed.")
+    _refuse_network_volume(path)
+    if not path.exists() and not may_create:
+        raise SettingsError(f"There is no database at {path}. In production it is not created by itself, since a "
+                            "vanished disk must not look like an empty shop: set ALLOW_NEW_DATABASE=1 for the first "
+                            "start.")
+    steps = _migration_files(migrations)
+    newest = max(steps, default=1)
+    try:
+        connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+    except sqlite3.OperationalError as error:
+        raise SettingsError(f"The database {path} cannot be opened: {error}.") from error
+    try:
+        version = _version(connection, path)
+        if version == 0:
+            _create(connection, schema, newest)
+        elif version > newest:
+            raise SettingsError(f"The database {path} has schema version {version}; this code knows {newest}. "
+                                "Deploy the newer code again, or restore the backup made before it.")
+        elif version < newest:
+            _backup_before(connection, path, version)
+            for number in range(version + 1, newest + 1):
+                _migrate(connection, number, steps[number])
+    except sqlite3.DatabaseError as error:
+        raise SettingsError(f"The database {path} cannot be used: {error}.") from error
+    finally:
+        connection.close()
+
+
+def _migration_files(folder):
+    """``{version: path}`` of ``0002_what.sql`` and on, without gaps."""
+    found = {int(file.name[:4]): file for file in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))}
+    if sorted(found) != list(range(2, len(found) + 2)):
+        raise SettingsError(f"The files in {folder} must be numbered 0002, 0003, … without gaps.")
+    return found
+
+
+def _version(connection, path):
+    application_id = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and application_id != APPLICATION_ID:
+        raise SettingsError(f"{path} is a database of another program: set DATABASE_PATH to another file.")
+    return version if tables else 0
+
+
+def _create(connection, schema, newest):
+    connection.execute("PRAGMA journal_mode = wal")
+    connection.execute("BEGIN IMMEDIATE")
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        for statement in _statements(schema.read_text(encoding="utf-8")):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {newest}")
+    connection.execute("COMMIT")
+
+
+def _migrate(connection, number, file):
+    """One file, one transaction. Foreign keys are off while tables are rebuilt (setting it inside
+    the transaction would do nothing, and the rebuild would delete the children), and checked after."""
+    connection.execute("PRAGMA foreign_keys = off")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if connection.execute("PRAGMA user_version").fetchone()[0] < number:  # the other process was not faster
+            for statement in _statements(file.read_text(encoding="utf-8")):
+                connection.execute(statement)
+            if connection.execute("PRAGMA foreign_key_check").fetchall():
+                raise SettingsError(f"{file.name} leaves rows that refer to nothing; nothing was changed.")
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _backup_before(connection, path, version):
+    target = path.with_name(f"{path.name}.version-{version}.backup")
+    if not target.exists():
+        copy = sqlite3.connect(target)
+        try:
+            connection.backup(copy)
+        finally:
+            copy.close()
+    log.warning("migrating %s from schema version %s; a copy is in %s", path, version, target)
+
+
+def _statements(script):
+    """The statements of an SQL script, one by one (``executescript`` would commit between them)."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            if statement.strip():
+                yield statement
+            statement = ""
+    if statement.strip() and not all(line.strip().startswith("--") or not line.strip()
+                                     for line in statement.splitlines()):
+        raise SettingsError("An SQL file ends within a statement.")
+
+
+def _refuse_network_volume(path):
+    """WAL needs shared memory between processes: on a network volume it corrupts."""
+    try:
+        mounts = Path("/proc/mounts").read_text().splitlines()
+    except OSError:
+        return
+    folder, best, kind = str(path.resolve().parent), "", ""
+    for line in mounts:
+        _, point, filesystem, *_ = line.split(" ")
+        inside = folder == point or folder.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, filesystem
+    if kind in _NETWORK_FILESYSTEMS:
+        raise SettingsError(f"{path} lies on a network volume ({kind}), where SQLite's WAL is not safe: set "
+                            "DATABASE_PATH to a local disk.")

@@ -1,0 +1,139 @@
+"""Emoji, faces made of characters, and laughter: one table for every language.
+
+The table is our own. It is read instead of VADER's descriptions, which score a thumb up as nothing
+and a red heart as a heart that is red.
+"""
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+# How much of an emoji's weight counts beside words.
+BESIDE_WORDS = 0.5
+
+_GROUPS = (
+    ("joy", 1.0, "😀😃😄😁😆😊🙂☺😌😋🤗🎉🎊✨🌟⭐💪🌸🌈😇🥳😎😺😸🫠🤠🎂🎁💃🕺🌞☀🍀🥂🍾🏆🥇"),
+    ("joy", 0.5, "😉🎶🎵🎧✌🤙👋😛😜🤪😝🌹🌺🌻💐🤓🤭🙃"),
+    ("love", 1.0, "🥰😍😘😗😙😚💯👍👏🙌❤🧡💛💚💙💜🖤🤍🤎🩷🩵🩶♥♡💕💖💗💓💞💘💝💟❣💌💋🙏🔥🤩😻😽🫶🫡🤝👌🤌👑🐐🫂🤟"),
+    ("amusement", 0.7, "😂🤣😹"),
+    ("amusement", 0.4, "😅💀☠😏🗿"),
+    ("sadness", -1.0, "😢😞😔😟🙁☹😥😓😩😫😣😖💔😿😪😰🥀"),
+    ("sadness", -0.5, "🥺🥲😕🤕🤒😷😴🥱⚰🪦"),
+    # Wept in sorrow and over a good song alike.
+    ("sadness", -0.2, "😭"),
+    ("anger", -1.0, "😡😠🤬👿💢👎🖕😤😾🚮🗑"),
+    ("disgust", -1.0, "🤮🤢😒🙄😑💩🤡🤥🥴"),
+    ("disgust", -0.4, "😐🫤🤨😬"),
+    ("fear", -0.5, "😨😱😧😦🙀🫣👻"),
+    ("surprise", 0.0, "😮😯😲😳🤯🤔🧐👀⁉❓‼❗"),
+)
+TABLE = {sign: (emotion, weight) for emotion, weight, signs in _GROUPS for sign in signs}
+
+_NOT_EMOJI = "©®™"
+_PICTURE = re.compile("[\u203c\u2049\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2934-\u2935\u2b00-\u2bff"
+                      "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]")
+# Skin tones and the sexes that follow a gesture are part of the sign before them.
+_MODIFIER = re.compile("[\U0001f3fb-\U0001f3ff\u2640\u2642]")
+
+# A face in parentheses: only signs that faces are made of, and one that only faces have.
+_FACE = re.compile(
+    r"""[\\/ヽヾmΣ凸ლ┗╰┐¯_]*\((?=[^()\n]{0,12}[\^_;∀ωДд▽≧≦><´°゚◡ᴗ‿˘◕•●◉⊙ಠᴥ皿∇╥﹏ツT\u309a])"""
+    r"""([\s\^_;:・.,*#~=`'"∀ωДд▽≧≦><´°゚◡ᴗ‿˘◕•●◉⊙○◎ಠᴥ皿∇╥﹏ツToO益♡♥☆★ノﾉつっヘへεз3/\\|≡⌒ー\-\u309a\u0e51]{2,12})\)"""
+    r"""[\\/ヽヾノﾉ♪m┛و╯づつ┐¯_]*""")
+_OTHER_FACES = re.compile(r"ʕ[^ʕʔ\n]{1,8}ʔ|╯\W{1,6}┻\W?┻|[\\/]_*\(ツ\)_*[\\/]")
+_MOODS = (
+    # The first that matches wins: tears before the eyes they fall from.
+    (re.compile(r"#|皿|益|ಠ|凸|┻|[`・]\s?[Дд]\s?´"), ("anger", -0.8)),
+    (re.compile(r"T|;\s?\S{1,2}\s?;|;$|^;|╥|﹏|>_<|_\s_;|つ[Дд]"), ("sadness", -0.6)),
+    (re.compile(r"^\s?_\s+_\s?$"), ("love", 0.3)),
+    (re.compile("[°゚\u309a◎⊙][Дд∀ωo_.□]|[oO]_[oO]|Д"), ("surprise", 0.0)),
+    (re.compile(r"-_-|=_=|ー_ー"), ("disgust", -0.4)),
+    (re.compile(r"ツ"), ("neutral", 0.0)),
+    (re.compile(r"[♡♥]"), ("love", 1.0)),
+)
+_GLAD = ("joy", 0.7)
+
+# ASCII faces, for the texts that VADER (which knows them) does not read.
+_EMOTICONS = (
+    (re.compile(r"(?<![\w:])(?:[:;=]'?-?[)\]D3]|[xX]D|<3|\^_*\^|\(:)(?![a-zA-Z])"), ("joy", 0.7)),
+    (re.compile(r"(?<![\w:])(?:[:=]'?-?[(\[/]|T[_.]T|;_;|</3|orz|OTL)(?![a-zA-Z/])"), ("sadness", -0.6)),
+)
+_LAUGHTER = re.compile(r"(?<![a-zA-Z])[wW]+(?![a-zA-Z.])|大?草(?:生え(?:る|た)?|不可避)?(?![むぶ原木花刈取食履書案津加])"
+                       r"|\(笑\)|(?<![一-龠])笑+(?![一-龠ぁ-ん])|[ㅋㅎ]{2,}|哈{2,}|k{4,}")
+_LAUGH = ("amusement", 0.5)
+
+Sign = tuple[str, float]
+
+
+class Reading(NamedTuple):
+    """The text without its emoji and faces, and what each of them says: (emotion, weight in [-1, 1])."""
+
+    rest: str
+    signs: list[Sign]
+
+
+def read(text: str) -> Reading:
+    """The emoji and faces of a prepared text, taken out of it.
+
+    An emoji that is not in the table stays in the text for whoever reads it next.
+    """
+    signs: list[Sign] = []
+    if "(" in text or not text.isascii():
+        text = _FACE.sub(lambda match: _face(match[1], match[0], signs), text)
+        text = _OTHER_FACES.sub(lambda match: _face(match[0], match[0], signs), text)
+    if not text.isascii():
+        text = _PICTURE.sub(lambda match: _picture(match[0], signs), _MODIFIER.sub("", text))
+    return Reading(text, signs)
+
+
+def has_picture(text: str) -> bool:
+    """True where an emoji of any kind is in the text, in the table or not."""
+    return not text.isascii() and bool(_PICTURE.search(text))
+
+
+def without_pictures(text: str) -> str:
+    """The text without any emoji: for whoever looks at letters only."""
+    return text if text.isascii() else _PICTURE.sub(" ", text)
+
+
+def emoticons(text: str) -> list[Sign]:
+    """What the ASCII faces of a text say, such as ``:)`` and ``T_T``."""
+    return [sign for pattern, sign in _EMOTICONS for _ in pattern.findall(text)]
+
+
+def laughter(text: str) -> list[Sign]:
+    """One sign for each laugh: 'www', 草, (笑), ㅋㅋㅋ, 哈哈哈. For texts that are not English."""
+    return [_LAUGH for _ in _LAUGHTER.findall(text)]
+
+
+def without_laughter(text: str) -> str:
+    """The text without its laughs: where nothing is left, they were all it said."""
+    return _LAUGHTER.sub(" ", text)
+
+
+def balance(signs: Iterable[Sign]) -> float:
+    """The score of signs alone, in [-1, 1]: the sum over the root of how many there are."""
+    weights = [weight for _, weight in signs]
+    if not weights:
+        return 0.0
+    return max(-1.0, min(1.0, sum(weights) / len(weights) ** 0.5))
+
+
+def emotion(signs: Iterable[Sign]) -> str:
+    """The emotion most of the signs agree on; '' without one. The earlier wins a tie."""
+    totals: dict[str, float] = {}
+    for name, weight in signs:
+        # Surprise has no side, but it is there.
+        totals[name] = totals.get(name, 0.0) + (abs(weight) or 0.4)
+    return max(totals, key=totals.__getitem__, default="")
+
+
+def _face(face: str, whole: str, signs: list[Sign]) -> str:
+    signs.append(next((sign for pattern, sign in _MOODS if pattern.search(face)), _GLAD))
+    return " "
+
+
+def _picture(sign: str, signs: list[Sign]) -> str:
+    if sign not in TABLE:
+        return sign
+    signs.append(TABLE[sign])
+    return " "

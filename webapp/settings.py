@@ -1,0 +1,226 @@
+"""The one list of settings: name, default, unit in the name, help. Read from the environment."""
+import os
+import re
+import secrets
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from webapp.errors import SettingsError
+
+# Where a host says by a variable of its own that this is a public deployment.
+_HOST_VARIABLES = ("DYNO", "RENDER", "FLY_APP_NAME", "RAILWAY_ENVIRONMENT", "K_SERVICE")
+_WEAK_KEYS = {"dev", "changeme", "change-me", "secret", "secret-key", "secretkey", "password", "test"}
+# The longest that gunicorn lets a worker finish (gunicorn.conf.py uses this same number).
+GRACEFUL_TIMEOUT_SECONDS = 10
+WORKER_CONNECTIONS = 1000
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    default: object
+    help: str
+    least: float | None = None
+    choices: tuple = ()
+    secret: bool = False
+
+    def parse(self, text: str):
+        """The value that ``text`` stands for; raises ``SettingsError`` with what would be right."""
+        try:
+            if isinstance(self.default, bool):
+                return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False,
+                        "": False}[text.strip().lower()]
+            if isinstance(self.default, int):
+                value = int(text)
+            elif isinstance(self.default, float):
+                value = float(text)
+            else:
+                value = text.strip()
+        except (KeyError, ValueError):
+            wanted = "0 or 1" if isinstance(self.default, bool) else "a number"
+            raise SettingsError(f"{self.name}={text!r} is not {wanted}.") from None
+        if self.least is not None and not value >= self.least:  # NaN is refused too
+            raise SettingsError(f"{self.name}={text!r} must be at least {self.least}.")
+        if self.choices and value not in self.choices:
+            raise SettingsError(f"{self.name}={text!r} must be one of {', '.join(self.choices)}.")
+        return value
+
+
+# What a first deployment needs comes first.
+SETTINGS = (
+    Setting("SECRET_KEY", "", "signs cookies; made once and kept beside the database if empty", secret=True),
+    Setting("DATABASE_PATH", "data/ainori.db", "the single file; its folder holds uploads/, files/, workers/"),
+    Setting("SITE_NAME", "Ainori", "what the pages call this site"),
+    Setting("SUPPORT_CONTACT", "", "address or URL in the 'contact support' sentence"),
+    Setting("HOST", "127.0.0.1", "address to listen on (0.0.0.0 in production)"),
+    Setting("PORT", 8000, "port to listen on", least=0),
+    Setting("PRODUCTION", False, "secure cookies, no new database unless allowed; 1 on known hosts"),
+    Setting("ALLOW_NEW_DATABASE", False, "lets a production start create its database"),
+    Setting("PROXY_HOPS", 0, "proxies in front that set X-Forwarded-For (1 in production)", least=0),
+    Setting("KINDS", "comments", "built-in kinds that are on, comma-separated; may be empty"),
+    Setting("EXTRA_KINDS", "", "modules that define KIND or KINDS, comma-separated"),
+    Setting("WORKER_STALE_SECONDS", 30.0, "a heartbeat older than this is a dead worker's", least=0.1),
+    Setting("HEARTBEAT_SECONDS", 5.0, "how often a worker with work in flight says it lives", least=0.05),
+    Setting("RECOVERY_INTERVAL_SECONDS", 60.0, "the recovery scheduler's tick while anything is in flight or due",
+            least=0.05),
+    Setting("DRAIN_SECONDS", 3.0, "what running work gets at SIGTERM or SIGINT", least=0),
+    Setting("RELEASES_MAX", 10, "releases of one job by drains before an attempt is counted", least=1),
+    Setting("MAX_RUNNING_JOBS", 50, "at once in this process", least=1),
+    Setting("MAX_PENDING_JOBS", 1000, "waiting, before new ones get 503", least=1),
+    Setting("MAX_STREAMS", 200, "live progress streams at once", least=1),
+    Setting("MAX_STREAMS_PER_USER", 6, "of one person", least=1),
+    Setting("MAX_UPLOAD_MB", 20, "largest upload", least=1),
+    Setting("MAX_UPLOAD_ROWS", 50000, "most rows read from an upload", least=1),
+    Setting("RETENTION_DAYS", 30, "results, files and events of finished work; the ledger stays for ever", least=1),
+    Setting("RATE_GUEST_SUBMIT", "30/hour", "of one client address without an account"),
+    Setting("BUSY_SECONDS", 5.0, "how long a request waits for the write lock before 503", least=0.05),
+)
+
+
+@dataclass
+class Settings:
+    """The values by lower-case name, and where each came from (``default``, ``environment``, ``.env``)."""
+
+    values: dict
+    sources: dict
+    environ: dict
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["values"][name.upper()]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @classmethod
+    def load(cls, environ=None, dotenv=None):
+        """Read and check all settings; the real environment beats ``.env``.
+
+        ``environ``: ``os.environ`` if not given. ``dotenv``: path of a ``.env`` file, or none.
+        Raises ``SettingsError`` with one clear line.
+        """
+        environ = dict(os.environ if environ is None else environ)
+        from_file = {}
+        if dotenv and Path(dotenv).is_file():
+            from dotenv import dotenv_values
+            from_file = {name: value for name, value in dotenv_values(dotenv).items() if value is not None}
+        merged = {**from_file, **environ}
+        values, sources = {}, {}
+        for setting in SETTINGS:
+            text = merged.get(setting.name)
+            values[setting.name] = setting.default if text is None else setting.parse(text)
+            sources[setting.name] = ("default" if text is None
+                                     else "environment" if setting.name in environ else ".env")
+        self = cls(values, sources, merged)
+        self._adapt_to_host()
+        self._check_relations()
+        return self
+
+    def _adapt_to_host(self):
+        def default(name, value, source):
+            if self.sources[name] == "default":
+                self.values[name], self.sources[name] = value, source
+        for variable in _HOST_VARIABLES:
+            if self.environ.get(variable):
+                default("PRODUCTION", True, f"default, since {variable} is set")
+                break
+        if self.production:
+            default("HOST", "0.0.0.0", "default in production")
+            default("PROXY_HOPS", 1, "default in production")
+
+    def _check_relations(self):
+        if self.worker_stale_seconds < 3 * self.heartbeat_seconds:
+            raise SettingsError("WORKER_STALE_SECONDS must be at least 3 times HEARTBEAT_SECONDS: a busy "
+                                "worker must not look dead.")
+        if self.drain_seconds + 2 > GRACEFUL_TIMEOUT_SECONDS:
+            raise SettingsError(f"DRAIN_SECONDS must be at most {GRACEFUL_TIMEOUT_SECONDS - 2}: gunicorn kills "
+                                f"what takes longer than {GRACEFUL_TIMEOUT_SECONDS} s to stop.")
+        if self.max_streams >= WORKER_CONNECTIONS:
+            raise SettingsError(f"MAX_STREAMS must be under {WORKER_CONNECTIONS}, the connections of the server.")
+        if not re.fullmatch(r"\s*\d+\s*/\s*(second|minute|hour|day)s?\s*", self.rate_guest_submit):
+            raise SettingsError(f"RATE_GUEST_SUBMIT={self.rate_guest_submit!r} must be like 30/hour.")
+        if self.port > 65535:
+            raise SettingsError(f"PORT={self.port} must be at most 65535.")
+        key = self.values["SECRET_KEY"]
+        if key and (key.lower() in _WEAK_KEYS or len(key) < 32):
+            raise SettingsError("SECRET_KEY is too easy to guess: leave it empty (one is made and kept beside the "
+                                "database) or set one of at least 32 characters.")
+
+    # ------------------------------------------------------------------------------------- folders
+
+    @property
+    def folder(self) -> Path:
+        """Where the database lies, absolute; ``uploads``, ``files`` and ``workers`` are beside it."""
+        return Path(self.database_path).resolve().parent
+
+    def ready_folders(self):
+        for folder in (self.folder, *(self.folder / name for name in ("uploads", "files", "workers"))):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SettingsError(f"The folder {folder} cannot be created ({error.strerror}). "
+                                    "Set DATABASE_PATH to where this user may write.") from error
+
+    def signing_key(self) -> str:
+        """SECRET_KEY, or the one kept beside the database with mode 0600, made at the first start."""
+        if self.values["SECRET_KEY"]:
+            return self.values["SECRET_KEY"]
+        path = self.folder / "secret_key"
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secrets.token_hex(32))
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise SettingsError(f"No SECRET_KEY is set and {path} cannot be written ({error.strerror}).") from error
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            path.chmod(0o600)
+        key = path.read_text().strip()
+        if len(key) < 32:
+            raise SettingsError(f"{path} holds no usable key: delete it (everybody is signed out) and start again.")
+        return key
+
+    # --------------------------------------------------------------------------------------- kinds
+
+    def names(self, setting) -> list[str]:
+        return [name.strip() for name in self.values[setting].split(",") if name.strip()]
+
+    def for_kind(self, kind) -> dict:
+        """What the kind reads as ``job.settings``: its own settings, and the limits on uploads.
+
+        ``kind.settings`` maps a name to its help, or to ``(default, help)``. All values are text.
+        """
+        own = {name: self.environ.get(name, spec[0] if isinstance(spec, tuple) else "")
+               for name, spec in kind.settings.items()}
+        return {**own, "MAX_UPLOAD_ROWS": str(self.max_upload_rows), "MAX_UPLOAD_MB": str(self.max_upload_mb)}
+
+    def kinds(self) -> dict:
+        """The kinds that are on, with ``<KIND>_COST`` and ``<KIND>_TIMEOUT_SECONDS`` applied."""
+        from dataclasses import replace
+
+        from webapp.kinds import discover
+        kinds = discover(self.names("KINDS"), self.names("EXTRA_KINDS"))
+        known = {setting.name for setting in SETTINGS}
+        for name, kind in kinds.items():
+            own = {setting.name: setting for setting in kind_settings(kind)}
+            for clash in known & (own.keys() | kind.settings.keys()):
+                raise SettingsError(f"The kind {name!r} would use the setting {clash}, which means something else.")
+            known |= own.keys() | kind.settings.keys()
+            changes = {}
+            for setting, attribute in zip(own.values(), ("cost", "timeout_seconds"), strict=True):
+                if setting.name in self.environ:
+                    changes[attribute] = setting.parse(self.environ[setting.name])
+            kinds[name] = replace(kind, **changes)
+            paid = callable(kinds[name].cost) or kinds[name].cost > 0
+            if self.production and paid and not self.support_contact:
+                raise SettingsError(f"The kind {name!r} costs points: set SUPPORT_CONTACT, the address people write "
+                                    "to when their points cannot be confirmed.")
+        return kinds
+
+
+def kind_settings(kind) -> list[Setting]:
+    """The two settings every kind has."""
+    prefix = kind.name.upper()
+    cost = kind.cost if isinstance(kind.cost, int) else 0
+    return [Setting(f"{prefix}_COST", cost, f"points that {kind.name} costs", least=0),
+            Setting(f"{prefix}_TIMEOUT_SECONDS", kind.timeout_seconds, "for each attempt", least=1)]
