@@ -80,6 +80,7 @@ class Store:
         self._queue = deque()
         self._waiting = Event()
         self._pool = ThreadPool(1)   # commits only: nothing else may wait in front of one
+        self.disk = ThreadPool(2)    # making files durable blocks too
         self._writer = _connect(path, {"synchronous": "full", "foreign_keys": 1, "recursive_triggers": 1,
                                        "journal_size_limit": 16_000_000, "wal_autocheckpoint": 1000})
         self._reader = _connect(path, {"query_only": 1})
@@ -90,6 +91,7 @@ class Store:
     def close(self):
         self._greenlet.kill()
         self._pool.kill()
+        self.disk.kill()
         self._reader.close()
         self._writer.close()
 

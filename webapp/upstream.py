@@ -139,11 +139,11 @@ class Upstream:
         url, headers, inside_allowed = call.url, dict(call.headers), True
         for _ in range(call.redirects_max + 1):
             addresses = _resolve(url, call.connect_seconds)
-            inside = any(map(_is_inside, addresses))
-            if inside and not inside_allowed:
+            inside = [_is_inside(address) for address in addresses]
+            if any(inside) and not inside_allowed:
                 raise UpstreamUnavailable(reason="refused", host=url.host)
             # Only a host that is inside itself (an operator's own choice) may send us there.
-            inside_allowed = inside_allowed and inside
+            inside_allowed = inside_allowed and all(inside)
             response, location = self._hop(call, url, headers, addresses)
             if not location:
                 return response
@@ -252,10 +252,10 @@ class _Cache:
         return response
 
     def put(self, call, response, keep_seconds):
-        self._drop(call)
         size = 1_000 + len(response.content) + len(response.url) + len(str(call)) + len(str(response.headers))
         if keep_seconds <= 0 or size > self._bytes_max:
             return
+        self._drop(call)
         kept = Response(response.status, response.headers, response.content, response.url, from_cache=True)
         self._entries[call] = time.time(), keep_seconds, size, kept
         self._bytes += size

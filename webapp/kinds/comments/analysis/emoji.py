@@ -24,11 +24,10 @@ _GROUPS = (
     ("disgust", -1.0, "🤮🤢😒🙄😑💩🤡🤥🥴"),
     ("disgust", -0.4, "😐🫤🤨😬"),
     ("fear", -0.5, "😨😱😧😦🙀🫣👻"),
-    ("surprise", 0.0, "😮😯😲😳🤯🤔🧐👀⁉❓‼❗"),
+    ("surprise", 0.0, "😮😯😲😳🤯🤔🧐👀❓❗"),
 )
 TABLE = {sign: (emotion, weight) for emotion, weight, signs in _GROUPS for sign in signs}
 
-_NOT_EMOJI = "©®™"
 _PICTURE = re.compile("[\u203c\u2049\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2934-\u2935\u2b00-\u2bff"
                       "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]")
 # Skin tones and the sexes that follow a gesture are part of the sign before them.
@@ -36,7 +35,7 @@ _MODIFIER = re.compile("[\U0001f3fb-\U0001f3ff\u2640\u2642]")
 
 # A face in parentheses: only signs that faces are made of, and one that only faces have.
 _FACE = re.compile(
-    r"""[\\/ヽヾmΣ凸ლ┗╰┐¯_]*\((?=[^()\n]{0,12}[\^_;∀ωДд▽≧≦><´°゚◡ᴗ‿˘◕•●◉⊙ಠᴥ皿∇╥﹏ツT\u309a])"""
+    r"""[\\/ヽヾmΣ凸ლ┗╰┐¯_]*\((?=[^()\n]{0,12}(?:T.?T|[\^_;∀ωДд▽≧≦><°゚◡ᴗ‿˘◕•●◉⊙ಠᴥ皿∇╥﹏ツ\u309a]))"""
     r"""([\s\^_;:・.,*#~=`'"∀ωДд▽≧≦><´°゚◡ᴗ‿˘◕•●◉⊙○◎ಠᴥ皿∇╥﹏ツToO益♡♥☆★ノﾉつっヘへεз3/\\|≡⌒ー\-\u309a\u0e51]{2,12})\)"""
     r"""[\\/ヽヾノﾉ♪m┛و╯づつ┐¯_]*""")
 _OTHER_FACES = re.compile(r"ʕ[^ʕʔ\n]{1,8}ʔ|╯\W{1,6}┻\W?┻|[\\/]_*\(ツ\)_*[\\/]")
@@ -44,6 +43,7 @@ _MOODS = (
     # The first that matches wins: tears before the eyes they fall from.
     (re.compile(r"#|皿|益|ಠ|凸|┻|[`・]\s?[Дд]\s?´"), ("anger", -0.8)),
     (re.compile(r"T|;\s?\S{1,2}\s?;|;$|^;|╥|﹏|>_<|_\s_;|つ[Дд]"), ("sadness", -0.6)),
+    (re.compile(r"ω・?\s?`$"), ("sadness", -0.3)),
     (re.compile(r"^\s?_\s+_\s?$"), ("love", 0.3)),
     (re.compile("[°゚\u309a◎⊙][Дд∀ωo_.□]|[oO]_[oO]|Д"), ("surprise", 0.0)),
     (re.compile(r"-_-|=_=|ー_ー"), ("disgust", -0.4)),
@@ -90,9 +90,13 @@ def has_picture(text: str) -> bool:
     return not text.isascii() and bool(_PICTURE.search(text))
 
 
-def without_pictures(text: str) -> str:
-    """The text without any emoji: for whoever looks at letters only."""
-    return text if text.isascii() else _PICTURE.sub(" ", text)
+def words_only(text: str) -> str:
+    """The text without emoji, ASCII faces and laughs: what its language shows in."""
+    if not text.isascii():
+        text = _PICTURE.sub(" ", text)
+    for pattern, _ in _EMOTICONS:
+        text = pattern.sub(" ", text)
+    return _LAUGHTER.sub(" ", text)
 
 
 def emoticons(text: str) -> list[Sign]:
@@ -103,11 +107,6 @@ def emoticons(text: str) -> list[Sign]:
 def laughter(text: str) -> list[Sign]:
     """One sign for each laugh: 'www', 草, (笑), ㅋㅋㅋ, 哈哈哈. For texts that are not English."""
     return [_LAUGH for _ in _LAUGHTER.findall(text)]
-
-
-def without_laughter(text: str) -> str:
-    """The text without its laughs: where nothing is left, they were all it said."""
-    return _LAUGHTER.sub(" ", text)
 
 
 def balance(signs: Iterable[Sign]) -> float:

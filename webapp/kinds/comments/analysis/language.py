@@ -26,8 +26,8 @@ _LATIN = re.compile("[A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\
 _WORD = re.compile("[^\\W\\d_]+(?:'[^\\W\\d_]+)*")
 # Written in Japan only: neither the simplified nor the traditional Chinese form of the character.
 _JAPANESE_HAN = re.compile("[々応楽気広対駅円戦図変売読経済発験様働込畑峠歩毎涙悪竜圧価仮団囲塩"
-                           "歓観巻関顔黒砕桜雑児実写収従縦処叙条状乗浄剰畳嬢譲醸焼証奨帯滞滝択沢単弾"
-                           "恋渋獣総聴転伝徳拝髪抜仏辺満黙訳薬与謡頼覧隷齢労録徴鋭鉄続]")
+                           "歓観巻関顔黒砕桜雑児実収従縦処乗浄剰畳嬢譲醸焼証奨帯滞滝択沢単弾"
+                           "渋獣総聴転伝徳拝髪抜仏辺満黙訳薬謡頼覧隷齢労録徴鋭鉄続]")
 # What a Japanese viewer writes as a whole comment, in characters that Chinese has too.
 _BARE_JAPANESE = frozenset("最高 最強 最悪 神 神回 神曲 名曲 良曲 優勝 鳥肌 爆笑 号泣 素敵 綺麗 尊 圧巻 感謝 流石 可愛".split())
 

@@ -1,0 +1,125 @@
+"""A real HTTP server on a loopback address that gives canned answers and counts who asked."""
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import gevent
+from gevent.pywsgi import WSGIHandler, WSGIServer
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``drip_seconds``: between the bytes of the body. ``raw``: these bytes instead of all else, then
+    the connection is closed. ``endless``: the body is repeated until the client leaves."""
+
+    body: bytes = b"ok"
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_seconds: float = 0
+    drip_seconds: float = 0
+    endless: bool = False
+    raw: bytes | None = None
+
+
+class Seen(NamedTuple):
+    path: str
+    query: str
+    headers: dict[str, str]
+    connection: tuple
+
+
+class CannedUpstream:
+    """``with CannedUpstream() as server: server.answer("/a", Answer(b"hello")); get(server.url("/a"))``.
+
+    Several answers for a path are given in turn, the last one again and again; an unknown path is a
+    404. ``seen``: what was asked, in order; ``parallel_max``: the most that were open at once;
+    ``broken_off``: how many answers the client did not wait for; ``sent_bytes``: of bodies.
+    """
+
+    def __init__(self, address="127.0.0.1", **tls):
+        self.seen = []
+        self.parallel = self.parallel_max = self.broken_off = self.sent_bytes = 0
+        self._answers = {}
+        self._given = Counter()
+        self._server = WSGIServer((address, 0), self._app, log=None, error_log=None, handler_class=_Handler, **tls)
+        self._scheme = "https" if tls else "http"
+
+    def __enter__(self):
+        self._server.start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.stop(timeout=0)
+
+    @property
+    def port(self):
+        return self._server.server_port
+
+    def url(self, path="/", host=None):
+        return f"{self._scheme}://{host or self._server.server_host}:{self.port}{path}"
+
+    def answer(self, path, *answers):
+        """What ``path`` answers from now on; returns its URL."""
+        self._answers[path] = answers
+        self._given[path] = 0
+        return self.url(path)
+
+    def asked(self, path):
+        return sum(seen.path == path for seen in self.seen)
+
+    def _app(self, environ, start_response):
+        path = environ["PATH_INFO"]
+        headers = {name[5:].replace("_", "-").lower(): value
+                   for name, value in environ.items() if name.startswith("HTTP_")}
+        self.seen.append(Seen(path, environ["QUERY_STRING"], headers, (environ["REMOTE_ADDR"], environ["REMOTE_PORT"])))
+        answers = self._answers.get(path, (Answer(b"no such path", 404),))
+        answer = answers[min(self._given[path], len(answers) - 1)]
+        self._given[path] += 1
+        self.parallel += 1
+        self.parallel_max = max(self.parallel_max, self.parallel)
+        return self._body(answer, environ, start_response)
+
+    def _body(self, answer, environ, start_response):
+        try:
+            gevent.sleep(answer.delay_seconds)
+            if answer.raw is not None:
+                environ["ainori.handler"].send_raw(answer.raw)
+                return
+            headers = dict(answer.headers)
+            if not answer.endless:
+                headers.setdefault("Content-Length", str(len(answer.body)))
+            start_response(f"{answer.status} Canned", list(headers.items()))
+            for piece in _pieces(answer):
+                self.sent_bytes += len(piece)
+                yield piece
+        except GeneratorExit:
+            self.broken_off += 1
+            raise
+        finally:
+            self.parallel -= 1
+
+
+def _pieces(answer):
+    if not answer.drip_seconds and not answer.endless:
+        yield answer.body
+    while answer.endless:
+        yield answer.body
+        gevent.sleep(0)
+    for byte in answer.body if answer.drip_seconds else b"":
+        yield bytes([byte])
+        gevent.sleep(answer.drip_seconds)
+
+
+class _Handler(WSGIHandler):
+    def get_environ(self):
+        return {**super().get_environ(), "ainori.handler": self}
+
+    def send_raw(self, data):
+        self.socket.sendall(data)
+        self.close_connection = True
+
+    def log_error(self, *_):
+        """A client that leaves is what these tests are about."""
+
+    def handle_error(self, *_):
+        self.close_connection = True

@@ -1,0 +1,815 @@
+"""The state machine of a job: every change of a job's state is a verb of this file.
+
+    submit ──▶ pending ──claim──▶ running ──▶ succeeded
+                   ▲                 │ ├────▶ failed ──settle──▶ settled | unknown
+                   └──── release ────┘
+
+``(id, attempt)`` is the fence: whatever an attempt writes, it writes ``WHERE id = ? AND attempt = ?
+AND status = 'running'``. Nothing returned means that the job is no longer its own (``LostFence``):
+stop, write nothing.
+"""
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gevent.event import Event
+from pydantic import ValidationError
+
+from webapp import commands, db, incidents, ledger, workers
+from webapp.errors import (
+    AlreadyFinal,
+    Busy,
+    IdempotencyKeyReused,
+    InvalidInput,
+    JobInFlight,
+    InsufficientPoints,
+    LoginRequired,
+    LostFence,
+    NotFound,
+    NotRetryable,
+    QueueFull,
+    ShuttingDown,
+)
+from webapp.kinds import InputContext, Kind, Upload
+from webapp.models import Job, JobWatcher
+
+NOW = db.NOW
+LOOKUP_FAILED = "REAP_CONSUME_LOOKUP_FAILED"
+IN_FLIGHT = ("pending", "running")
+STALE_SECONDS_DEFAULT = 30.0
+INPUT_KEPT_HOURS = 24
+# What a poll or a reap waits for the write lock: the poll then answers what is stored.
+POLL_PATIENCE_SECONDS = 0.25
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
+
+
+class Signals:
+    """In-process wake-ups, set when a change is on disk. They only save time: the table is the truth."""
+
+    def __init__(self):
+        self.pending = Event()    # something may be claimed
+        self.watch = Event()      # something is in flight or due: the recovery scheduler must be awake
+        self.listeners = {}       # job id -> set of Events: somebody follows this job live
+        self.stoppers = {}        # job id -> function that stops its attempt in this process
+        self.draining = False     # this process is shutting down: nothing new is accepted
+        self.stale_seconds = STALE_SECONDS_DEFAULT
+
+    def changed(self, job_id):
+        for event in self.listeners.get(job_id, ()):
+            event.set()
+
+
+signals = Signals()
+
+
+# ---------------------------------------------------------------------------------- identifiers
+
+def new_id():
+    """Sorts by time, cannot be guessed: 48 bits of milliseconds, 80 of chance (as ULID does)."""
+    number = (int(time.time() * 1000) << 80) | secrets.randbits(80)
+    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5)).lower()
+
+
+def new_number():
+    """What a person reads out to support: eight characters that are not mistaken for others."""
+    text = "".join(secrets.choice(_ALPHABET) for _ in range(8))
+    return f"{text[:4]}-{text[4:]}"
+
+
+# --------------------------------------------------------------------------------------- submit
+
+@dataclass(frozen=True)
+class Asker:
+    """Who asks: ``user_id``, whether it is a guest, and the language of the answer."""
+
+    user_id: int
+    is_guest: bool
+    lang: str = "en"
+
+
+@dataclass
+class Received:
+    """An uploaded file on its way in: already written to ``path``, not yet anybody's."""
+
+    path: Path
+    upload: Upload
+
+
+@dataclass(frozen=True)
+class Order:
+    """A checked request for work, as the ladder takes it."""
+
+    kind: Kind
+    asker: Asker
+    params: str
+    params_hash: str
+    cost: int
+    share_key: str | None
+    exclusive_key: str | None
+    idempotency_key: str | None = None
+    retry_of: str | None = None
+    id: str = field(default_factory=new_id)
+    number: str = field(default_factory=new_number)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """``outcome``: ``new``, ``joined``, ``cached`` (a finished result) or ``repeated`` (same key)."""
+
+    job_id: str
+    outcome: str
+
+
+def parse(kind, raw, files=()):
+    """The params as the kind's model, from JSON values or form texts. Raises ``InvalidInput``.
+
+    ``files``: ``{field: Received}``.
+    """
+    values = dict(raw)
+    for name, received in dict(files).items():
+        values[name] = received.upload.model_dump()
+    try:
+        return kind.params.model_validate(values)
+    except ValidationError as error:
+        raise InvalidInput([
+            {"field": ".".join(str(part) for part in problem["loc"]) or (kind.upload_field or ""),
+             "type": problem["type"], "message": problem["msg"],
+             "facts": {name: value for name, value in problem.get("ctx", {}).items()
+                       if isinstance(value, (str, int, float))}}
+            for problem in error.errors(include_url=False, include_input=False)]) from None
+
+
+def order(kind, params, asker, *, settings, files=(), idempotency_key=None, retry_of=None):
+    """Check the request in all that needs no transaction. Raises ``LoginRequired`` or the kind's refusal."""
+    cost = kind.cost(params) if callable(kind.cost) else kind.cost
+    if cost > 0 and asker.is_guest:
+        raise LoginRequired(cost=cost)
+    if kind.check is not None:
+        kind.check(_Check(asker.lang, settings, dict(files)), params)
+    text = json.dumps(params.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+    share_key = kind.share_key(params) if kind.share_key else None
+    return Order(
+        kind=kind, asker=asker, params=text, params_hash=_hash(kind.name, text), cost=cost,
+        share_key=None if share_key is None else _hash(kind.name, str(share_key)),
+        exclusive_key=f"{kind.name}:{asker.user_id}" if kind.exclusive else None,
+        idempotency_key=idempotency_key, retry_of=retry_of)
+
+
+def submit(order, *, max_pending, files=()):
+    """Accept the order, or refuse it and store nothing. When this returns, it is on disk.
+
+    The ladder: the idempotency key's job · a fresh result · join · in flight (``JobInFlight``) ·
+    available balance (``InsufficientPoints``) · limits (``QueueFull``) · insert.
+    """
+    if signals.draining:
+        raise ShuttingDown()
+    kept = []
+    try:
+        for name, received in dict(files).items():
+            kept.append(_keep_input(order.id, name, received))
+        submission = _climb(order, max_pending)
+    except BaseException:
+        _forget_files(kept)
+        raise
+    if submission.outcome != "new":
+        _forget_files(kept)
+    return submission
+
+
+def preview(order):
+    """What ``submit`` would answer, storing nothing: ``{in_flight_job_id, would_join, cached, reasons}``."""
+    found = {"in_flight_job_id": None, "would_join": False, "cached": False, "reasons": []}
+    if signals.draining:
+        found["reasons"].append(ShuttingDown.code)
+    if _fresh(order):
+        return {**found, "cached": True}
+    way = _in_the_way(order)
+    if way is not None:
+        found["in_flight_job_id"] = way["id"]
+        found["would_join"] = order.share_key is not None and way["share_key"] == order.share_key
+        if not found["would_join"]:
+            found["reasons"].append(JobInFlight.code)
+    elif order.cost > ledger.available(order.asker.user_id):
+        found["reasons"].append(InsufficientPoints.code)
+    return found
+
+
+@db.verb
+def _climb(order, max_pending):
+    return _repeated(order) or _cached(order) or _insert(order, max_pending)
+
+
+def _repeated(order):
+    if order.idempotency_key is None:
+        return None
+    row = db.one("SELECT job_id, request_hash FROM job_watchers WHERE user_id = ? AND idempotency_key = ?",
+                 (order.asker.user_id, order.idempotency_key))
+    if row is None:
+        return None
+    if row["request_hash"] != order.params_hash:
+        raise IdempotencyKeyReused(job_id=row["job_id"])
+    return Submission(row["job_id"], "repeated")
+
+
+def _fresh(order):
+    if order.share_key is None or not order.kind.cache_seconds:
+        return None
+    return db.one(
+        "SELECT id FROM jobs WHERE kind = ? AND share_key = ? AND status = 'succeeded' AND result IS NOT NULL "
+        "AND finished_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) ORDER BY finished_at DESC LIMIT 1",
+        (order.kind.name, order.share_key, f"-{order.kind.cache_seconds} seconds"))
+
+
+def _cached(order):
+    row = _fresh(order)
+    if row is None:
+        return None
+    _watch(row["id"], order)
+    return Submission(row["id"], "cached")
+
+
+def _insert(order, max_pending):
+    # The indexes decide: insert, and when nothing came back look at what is in the way. An orphan
+    # in the way is reaped, not joined; then the way may be free.
+    while not _inserted(order):
+        way = _in_the_way(order)
+        if way is None or _judge(way):
+            continue
+        if order.share_key is not None and way["share_key"] == order.share_key:
+            _watch(way["id"], order)
+            _event(way, "joined")
+            return Submission(way["id"], "joined")
+        raise JobInFlight(job_id=way["id"])
+    # From here on a refusal undoes the insert with the savepoint of this verb.
+    available = ledger.available(order.asker.user_id, except_job=order.id)
+    if order.cost > available:
+        raise InsufficientPoints(cost=order.cost, balance=available)
+    if db.value("SELECT count(*) FROM jobs WHERE status = 'pending'") > max_pending:
+        raise QueueFull(max_pending=max_pending)
+    _watch(order.id, order)
+    if order.retry_of is not None:
+        db.execute("INSERT INTO job_steps (job_id, name, output, attempt) "
+                   "SELECT ?, name, output, 0 FROM job_steps WHERE job_id = ?", (order.id, order.retry_of))
+    _event({"id": order.id, "attempt": 0}, "submitted", cost=order.cost)
+    db.after_commit(_wake)
+    return Submission(order.id, "new")
+
+
+def _inserted(order):
+    kind = order.kind
+    return db.execute(
+        "INSERT INTO jobs (id, number, kind, user_id, cost, share_key, exclusive_key, on_interrupt, max_attempts, "
+        "timeout_seconds, lang, params, params_hash, retry_of) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO NOTHING RETURNING id",
+        (order.id, order.number, kind.name, order.asker.user_id, order.cost, order.share_key, order.exclusive_key,
+         kind.on_interrupt, kind.attempts_max, kind.timeout_seconds, order.asker.lang, order.params,
+         order.params_hash, order.retry_of))
+
+
+def _in_the_way(order):
+    """One INSERT that breaks two unique indexes names either: so look, the one to join first."""
+    return db.one(
+        "SELECT * FROM jobs WHERE status IN ('pending', 'running') AND (exclusive_key = ? OR (kind = ? AND share_key = ?)) "
+        "ORDER BY share_key IS NOT ? LIMIT 1",
+        (order.exclusive_key, order.kind.name, order.share_key, order.share_key))
+
+
+def _watch(job_id, order):
+    user_id = order.asker.user_id
+    db.execute("INSERT INTO job_watchers (job_id, user_id, idempotency_key, request_hash) VALUES (?, ?, ?, ?) "
+               "ON CONFLICT DO NOTHING", (job_id, user_id, order.idempotency_key, order.params_hash))
+    db.execute("UPDATE job_watchers SET left_at = NULL WHERE job_id = ? AND user_id = ?", (job_id, user_id))
+
+
+def _wake():
+    signals.pending.set()
+    signals.watch.set()
+
+
+# ------------------------------------------------------------------------------------ an attempt
+
+@db.verb
+def claim(worker_id, kinds, most=1):
+    """Take up to ``most`` of the oldest pending jobs for this worker: running, attempt + 1, a deadline.
+
+    Returns their rows. After an abrupt death the recovered attempts run one at a time, so that a
+    poison input does not take innocent ones along again.
+    """
+    claimed = []
+    while len(claimed) < most:
+        job = _claim_oldest(worker_id, json.dumps(list(kinds)))
+        if job is None:
+            break
+        claimed.append(job)
+    return claimed
+
+
+def _claim_oldest(worker_id, kinds):
+    found = db.execute(
+        f"UPDATE jobs SET status = 'running', attempt = attempt + 1, worker_id = ?, "
+        f"started_at = coalesce(started_at, {NOW}), stage = NULL, progress = 0, progress_note = NULL, "
+        "deadline_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', timeout_seconds || ' seconds') "
+        "WHERE status = 'pending' AND id = (SELECT id FROM jobs WHERE status = 'pending' "
+        "AND kind IN (SELECT value FROM json_each(?)) AND (attempts_spent = 0 OR NOT EXISTS ("
+        "SELECT 1 FROM jobs other WHERE other.status = 'running' AND other.attempts_spent > 0)) "
+        "ORDER BY created_at, id LIMIT 1) RETURNING *",
+        (worker_id, kinds))
+    if not found:
+        return None
+    job = found[0]
+    _event(job, "claimed", worker=worker_id)
+    if workers.current is not None and workers.current.id == worker_id:
+        # Before anybody can look: a running row of ours without an attempt here counts as orphaned.
+        db.after_commit(lambda: workers.current.jobs.add(job["id"]))
+    return job
+
+
+def _fenced(job_id, attempt, assignments, *values):
+    """Update a job that is still this attempt's, and return its row; ``LostFence`` if it is not."""
+    found = db.execute(f"UPDATE jobs SET {assignments} WHERE id = ? AND attempt = ? AND status = 'running' RETURNING *",
+                       (*values, job_id, attempt))
+    if not found:
+        raise LostFence(job_id=job_id, attempt=attempt)
+    return found[0]
+
+
+@db.verb
+def progress(job_id, attempt, stage, fraction, note):
+    """Store how far it is. Returns whether a cancellation has been requested."""
+    note = json.dumps(note, ensure_ascii=False)
+    job = _fenced(job_id, attempt, "stage = ?, progress = ?, progress_note = ?", stage, fraction, note)
+    seq = _event(job, "progress", stage=stage, progress=fraction, note=json.loads(note))
+    # The latest of each stage is enough to tell the story; sequence numbers are never reused.
+    db.execute("DELETE FROM job_events WHERE job_id = ? AND seq < ? AND event = 'progress' AND data ->> 'stage' = ?",
+               (job_id, seq, stage))
+    return job["cancel_requested_at"] is not None
+
+
+@db.verb
+def charge(job_id, attempt):
+    """Consume the quoted cost, once over all attempts. Returns whether points were consumed now.
+
+    Raises ``InsufficientPoints``; ``LostFence``, also when a cancellation was requested before.
+    """
+    job = _fenced(job_id, attempt, "attempt = attempt")
+    if job["cost"] == 0 or ledger.consumed(job_id) is not None:
+        return False
+    if job["cancel_requested_at"] is not None:
+        raise LostFence(job_id=job_id, cancelled=True)
+    balance = ledger.consume(job["user_id"], job_id, job["cost"])
+    _event(job, "charged", points=job["cost"], balance=balance)
+    return True
+
+
+@db.verb
+def refund(job_id, attempt, reason):
+    """Return what was charged while the job goes on. Returns the points returned now."""
+    job = _fenced(job_id, attempt, "attempt = attempt")
+    points = ledger.refund(job_id, reason)
+    if points:
+        _event(job, "refunded", points=points, balance=ledger.balance(job["user_id"]))
+    return points
+
+
+@db.verb
+def keep_step(job_id, attempt, name, output):
+    """Store a finished step's output (JSON text): a retry does not repeat it."""
+    job = _fenced(job_id, attempt, "attempt = attempt")
+    db.execute("INSERT INTO job_steps (job_id, name, output, attempt) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+               (job_id, name, output, attempt))
+    _event(job, "step", name=name)
+
+
+def step_output(job_id, name):
+    """The stored output of a finished step, as JSON text, or ``None``."""
+    return db.value("SELECT output FROM job_steps WHERE job_id = ? AND name = ?", (job_id, name))
+
+
+@db.verb
+def keep_file(job_id, attempt, name, media_type, size_bytes):
+    """Record a file that lies in ``files/<job_id>/`` already."""
+    _fenced(job_id, attempt, "attempt = attempt")
+    db.execute("INSERT INTO job_files (job_id, name, media_type, size_bytes) VALUES (?, ?, ?, ?) "
+               "ON CONFLICT (job_id, name) DO UPDATE SET media_type = excluded.media_type, "
+               "size_bytes = excluded.size_bytes", (job_id, name, media_type, size_bytes))
+
+
+@db.verb
+def succeed(job_id, attempt, result, rows_count=None):
+    """Finish with ``result`` (JSON text): status, result and the last event in one transaction."""
+    job = _fenced(job_id, attempt,
+                  f"status = 'succeeded', progress = 1, result = ?, rows_count = ?, finished_at = {NOW}, "
+                  "worker_id = NULL, deadline_at = NULL", result, rows_count)
+    _ended(job, "succeeded")
+
+
+@db.verb
+def fail(job_id, attempt, code, facts=None):
+    """End in failure, and return the row. What happened to the points is not said here: ``settle`` comes next."""
+    job = _fenced(job_id, attempt,
+                  "status = 'failed', settlement = 'due', error_facts = ?, "
+                  "error_code = CASE WHEN cancel_requested_at IS NULL THEN ? ELSE 'CANCELLED' END, "
+                  f"finished_at = {NOW}, worker_id = NULL, deadline_at = NULL",
+                  json.dumps(facts or {}, ensure_ascii=False), code)
+    _ended(job, "failed", code=job["error_code"])
+    return job
+
+
+@db.verb
+def release(job_id, attempt, releases_max):
+    """Give the job back unharmed (this server is shutting down): pending again, no attempt spent.
+
+    A kind that may not be repeated, a standing cancellation, or too many releases make it an
+    interruption like any other. Returns the job's row.
+    """
+    job = _fenced(job_id, attempt, "releases = releases + 1")
+    if (job["on_interrupt"] == "fail" or job["cancel_requested_at"] is not None or job["releases"] > releases_max):
+        return _interrupt(job, "INTERRUPTED", "drained", "attempt = ?", (attempt,))
+    job = _fenced(job_id, attempt, "status = 'pending', worker_id = NULL, deadline_at = NULL")
+    _event(job, "released", reason="drained")
+    db.after_commit(_wake)
+    return job
+
+
+@db.verb
+def time_out(job_id, attempt):
+    """The attempt's own verdict, when its deadline has passed: follows its kind. Returns the job's row."""
+    job = _fenced(job_id, attempt, "attempt = attempt")
+    return _interrupt(job, "TIMED_OUT", "timed_out", "attempt = ?", (attempt,))
+
+
+# --------------------------------------------------------------------------------- cancel, retry
+
+@db.verb
+def cancel(job_id, user_id):
+    """End it if nobody else waits for it, else only leave. Raises ``NotFound``, ``AlreadyFinal``.
+
+    Before the charge nothing is consumed; after it the charge is kept. Returns ``left`` or ``requested``.
+    """
+    job = _watched(job_id, user_id)
+    if job["status"] not in IN_FLIGHT:
+        raise AlreadyFinal(job_id=job_id, status=job["status"])
+    waiting = {row["user_id"] for row in db.rows(
+        "SELECT DISTINCT user_id FROM job_watchers WHERE job_id = ? AND left_at IS NULL", (job_id,))} - {user_id}
+    if waiting:
+        db.execute(f"UPDATE job_watchers SET left_at = {NOW} WHERE job_id = ? AND user_id = ?", (job_id, user_id))
+        _event(job, "left")
+        return "left"
+    if job["cancel_requested_at"] is None:
+        db.execute(f"UPDATE jobs SET cancel_requested_at = {NOW} WHERE id = ?", (job_id,))
+        _event(job, "cancel_requested")
+    if job["status"] == "pending":
+        ended = db.execute(
+            "UPDATE jobs SET status = 'failed', settlement = 'due', error_code = 'CANCELLED', error_facts = '{}', "
+            f"finished_at = {NOW} WHERE id = ? AND status = 'pending' RETURNING *", (job_id,))
+        _ended(ended[0], "failed", code="CANCELLED")
+        settle(job_id)
+    else:
+        db.after_commit(lambda: signals.stoppers.get(job_id, bool)())
+    return "requested"
+
+
+def retryable(job):
+    """Why a job cannot be tried again (a code), or ``None`` if it can."""
+    if job["status"] != "failed":
+        return "NOT_FAILED"
+    return "INPUT_GONE" if any(not path.exists() for path in inputs_of(job).values()) else None
+
+
+def retry(kind, job, asker, *, settings, max_pending):
+    """A failed job once more: a new job with the same input, linked to the old one, reusing its steps."""
+    reason = "KIND_GONE" if kind is None else retryable(job)
+    if reason:
+        raise NotRetryable(reason=reason, job_id=job["id"])
+    params = json.loads(job["params"])
+    files = {name: _copy_input(path, params[name]) for name, path in inputs_of(job).items()}
+    try:
+        model = parse(kind, {name: value for name, value in params.items() if name not in files}, files)
+        made = order(kind, model, asker, settings=settings, files=files, retry_of=job["id"])
+        return submit(made, max_pending=max_pending, files=files)
+    finally:
+        _forget_files(received.path for received in files.values())
+
+
+# ------------------------------------------------------------------------------- reap and settle
+
+def poll(job_id):
+    """The job's row as a poll sees it: if its worker is dead or its deadline has passed it is reaped,
+    and what is due is settled, first. ``None`` if there is no such job. If the database is busy, what is
+    stored is the answer."""
+    job = get(job_id)
+    if job is None:
+        return None
+    try:
+        with db.patience(POLL_PATIENCE_SECONDS):
+            if job["status"] == "running" and suspicious(job):
+                reap(job_id)
+                job = get(job_id)
+            if job["settlement"] in ("due", "unknown"):
+                settle(job_id)
+                job = get(job_id)
+    except Busy:
+        pass
+    return job
+
+
+def suspicious(job):
+    """A cheap look, before a transaction is opened: might this running job be orphaned or timed out?"""
+    mine = workers.current is not None and job["worker_id"] == workers.current.id
+    if mine and job["id"] not in workers.current.jobs:
+        return True
+    if job["deadline_at"] < db.now():
+        return True
+    return not mine and workers.is_dead(job["worker_id"]) is not False
+
+
+@db.verb
+def reap(job_id):
+    """Interrupt this job if it is orphaned or timed out. Returns its row if it was, else ``None``."""
+    job = get(job_id)
+    return _judge(job) if job is not None and job["status"] == "running" else None
+
+
+def _judge(job):
+    """Orphaned (its worker is dead) and timed out (its deadline has passed) are two verdicts, never
+    mixed. Each is judged by the statement that acts on it, by the database's clock."""
+    if job["status"] != "running":
+        return None
+    worker_id, proof = job["worker_id"], (job["worker_id"], job["attempt"])
+    mine = workers.current is not None and worker_id == workers.current.id
+    dead = job["id"] not in workers.current.jobs if mine else workers.is_dead(worker_id)
+    if dead:
+        return _interrupt(job, "INTERRUPTED", "orphaned", "worker_id = ? AND attempt = ?", proof)
+    if dead is None:  # it cannot be asked: an old heartbeat must do
+        found = _interrupt(
+            job, "INTERRUPTED", "orphaned",
+            "worker_id = ? AND attempt = ? AND coalesce((SELECT heartbeat_at FROM workers WHERE id = worker_id), "
+            "started_at) < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?)", (*proof, f"-{signals.stale_seconds} seconds"))
+        if found:
+            return found
+    return _interrupt(job, "TIMED_OUT", "timed_out", f"attempt = ? AND deadline_at < {NOW}", (job["attempt"],))
+
+
+def _interrupt(job, code, reason, verdict, values):
+    """End an attempt that did not end itself: pending again while the kind allows, else failed.
+
+    ``verdict``: the condition, judged in the same statement. Returns the row, or ``None`` if the
+    verdict does not hold (somebody else was faster, or it lives).
+    """
+    again = ("(on_interrupt = 'retry' AND attempts_spent + 1 < max_attempts AND cancel_requested_at IS NULL)")
+    found = db.execute(
+        f"UPDATE jobs SET status = CASE WHEN {again} THEN 'pending' ELSE 'failed' END, "
+        f"settlement = CASE WHEN {again} THEN 'none' ELSE 'due' END, "
+        f"error_code = CASE WHEN {again} THEN NULL WHEN cancel_requested_at IS NOT NULL THEN 'CANCELLED' ELSE ? END, "
+        f"error_facts = '{{}}', finished_at = CASE WHEN {again} THEN NULL ELSE {NOW} END, "
+        "attempts_spent = attempts_spent + 1, worker_id = NULL, deadline_at = NULL "
+        f"WHERE id = ? AND status = 'running' AND {verdict} RETURNING *", (code, job["id"], *values))
+    if not found:
+        return None
+    after = found[0]
+    _event(after, "interrupted", reason=reason, worker=job["worker_id"])
+    if after["status"] == "pending":
+        db.after_commit(_wake)
+        return after
+    _ended(after, "failed", code=after["error_code"])
+    if after["on_interrupt"] == "retry" and after["cancel_requested_at"] is None:
+        incidents.record("critical", "recovery", "ATTEMPTS_SPENT",
+                         f"{after['number']} ({after['kind']}) was interrupted {after['attempts_spent']} times and is "
+                         "not tried again.", after["id"], after["user_id"])
+    return after
+
+
+@db.verb
+def settle(job_id):
+    """Bring the points of a failed job into order: what it consumed is returned, unless its owner
+    cancelled after the charge or an operator kept it. Idempotent; may be torn and run twice at once.
+
+    If the ledger cannot be read, the job is ``unknown`` and the operator is told; every later call
+    tries again. Returns the settlement.
+    """
+    job = get(job_id)
+    if job is None or job["settlement"] not in ("due", "unknown"):
+        return job and job["settlement"]
+    try:
+        with db.savepoint():
+            cancelled = job["error_code"] == "CANCELLED" and job["cancel_requested_at"] is not None
+            points = 0 if cancelled or job["kept_by"] else ledger.refund(job_id)
+            db.execute("UPDATE jobs SET settlement = 'settled' WHERE id = ?", (job_id,))
+            _event(job, "settled", points=points, balance=ledger.balance(job["user_id"]))
+        incidents.resolve(job_id, LOOKUP_FAILED)
+        return "settled"
+    except sqlite3.Error as error:
+        if not db.store.write_connection.in_transaction:
+            raise  # the disk, not the ledger: nothing of this is stored
+        if job["settlement"] == "due":
+            db.execute("UPDATE jobs SET settlement = 'unknown' WHERE id = ?", (job_id,))
+            _event(job, "unknown")
+        incidents.record("critical", "settle", LOOKUP_FAILED,
+                         f"The points of {job['number']} could not be confirmed: {error}. Every later look tries "
+                         "again; flask jobs settle decides by hand.", job_id, job["user_id"])
+        return "unknown"
+
+
+@db.verb
+def settle_by_hand(job_id, *, keep, by, note):
+    """An operator's decision about a job whose points are unknown: return them, or keep the charge."""
+    job = get(job_id)
+    if job is None:
+        raise NotFound(job_id=job_id)
+    if job["settlement"] not in ("due", "unknown"):
+        raise AlreadyFinal(job_id=job_id, status=job["settlement"])
+    if keep:
+        db.execute("UPDATE jobs SET kept_by = ?, kept_note = ? WHERE id = ?", (by, note, job_id))
+    return settle(job_id)
+
+
+@db.verb
+def fail_gone(job_id):
+    """A stored job whose kind or params no longer load: failed, and settled next. Only a server's
+    start says so, and only of jobs no living worker runs."""
+    found = db.execute(
+        "UPDATE jobs SET status = 'failed', settlement = 'due', error_code = 'KIND_GONE', error_facts = '{}', "
+        f"finished_at = {NOW} WHERE id = ? AND status = 'pending' RETURNING *", (job_id,))
+    if found:
+        _ended(found[0], "failed", code="KIND_GONE")
+
+
+# ----------------------------------------------------------------------------------------- events
+
+def _event(job, event, **data):
+    """Add to the job's story, and return the sequence number. Whoever follows it live is woken."""
+    job_id = job["id"]
+    found = db.execute(
+        "INSERT INTO job_events (job_id, seq, event, attempt, data) VALUES "
+        "(?, (SELECT coalesce(max(seq), 0) + 1 FROM job_events WHERE job_id = ?), ?, ?, ?) RETURNING seq",
+        (job_id, job_id, event, job["attempt"], json.dumps(data, ensure_ascii=False)))
+    db.after_commit(lambda: signals.changed(job_id))
+    return found[0]["seq"]
+
+
+def _ended(job, event, **data):
+    _event(job, event, **data)
+    db.after_commit(_wake)  # a slot is free; what is due wants to be settled
+
+
+# ----------------------------------------------------------------------------------------- looking
+
+def get(job_id):
+    """The job's row, or ``None``."""
+    return db.one("SELECT * FROM jobs WHERE id = ?", (job_id,))
+
+
+def find(text):
+    """The job with this id or number (as a person types it), or ``None``."""
+    return db.one("SELECT * FROM jobs WHERE id = ? OR number = ?", (text.strip().lower(), text.strip().upper()))
+
+
+def _watched(job_id, user_id):
+    job = db.one("SELECT * FROM jobs WHERE id = ? AND EXISTS (SELECT 1 FROM job_watchers w WHERE w.job_id = jobs.id "
+                 "AND w.user_id = ?)", (job_id, user_id))
+    if job is None:
+        raise NotFound(job_id=job_id)
+    return job
+
+
+def visible(job_id, user_id):
+    """Whether this person asked for that job: somebody else's does not exist for them."""
+    return db.value("SELECT 1 FROM job_watchers WHERE job_id = ? AND user_id = ?", (job_id, user_id)) is not None
+
+
+def events(job_id, after=0):
+    """The job's story from the sequence number ``after`` on."""
+    return db.rows("SELECT * FROM job_events WHERE job_id = ? AND seq > ? ORDER BY seq", (job_id, after))
+
+
+def files(job_id):
+    return db.rows("SELECT * FROM job_files WHERE job_id = ? ORDER BY name", (job_id,))
+
+
+def watchers(job_id):
+    """How many people wait for it."""
+    return db.value("SELECT count(DISTINCT user_id) FROM job_watchers WHERE job_id = ? AND left_at IS NULL", (job_id,))
+
+
+def listing(user_id=None, *, kind=None, status=None, before=None, limit=20):
+    """Jobs, newest first, below the id ``before``; of one person if given."""
+    query = Job.select().order_by(Job.id.desc()).limit(limit)
+    if user_id is not None:
+        query = query.where(Job.id.in_(JobWatcher.select(JobWatcher.job_id).where(JobWatcher.user_id == user_id)))
+    if kind:
+        query = query.where(Job.kind == kind)
+    if status:
+        query = query.where(Job.status == status)
+    if before:
+        query = query.where(Job.id < before)
+    return db.rows(*query.sql())
+
+
+def unseen(user_id):
+    """Interruptions that ended while this person was away."""
+    return db.rows(
+        "SELECT j.* FROM jobs j WHERE j.status = 'failed' AND j.error_code IN ('INTERRUPTED', 'TIMED_OUT', 'KIND_GONE') "
+        "AND EXISTS (SELECT 1 FROM job_watchers w WHERE w.job_id = j.id AND w.user_id = ? AND w.seen_at IS NULL) "
+        "AND j.expired_at IS NULL ORDER BY j.id DESC LIMIT 5", (user_id,))
+
+
+@db.verb
+def mark_seen(job_id, user_id):
+    """This person has seen how it ended."""
+    db.execute(f"UPDATE job_watchers SET seen_at = {NOW} WHERE job_id = ? AND user_id = ? AND seen_at IS NULL",
+               (job_id, user_id))
+
+
+def money(job, user_id):
+    """What happened to the asker's points, computed from the ledger at every look.
+
+    Returns ``(money, facts)``: ``none``, ``consumed``, ``refunded``, ``checking`` or ``unknown``;
+    facts ``points`` and ``balance`` (after the entry). Never raises: a ledger that cannot be read
+    is ``unknown``.
+    """
+    if user_id != job["user_id"]:
+        return "none", {"shared": True}  # whoever joined pays nothing
+    try:
+        taken, returned = ledger.consumed(job["id"]), ledger.refunded(job["id"])
+    except Exception:
+        return "unknown", {}
+    if returned is not None:
+        return "refunded", {"points": returned["points"], "balance": returned["balance_after"]}
+    if job["settlement"] == "due":
+        return "checking", {}
+    if taken is None:
+        return "none", {}
+    if job["settlement"] == "unknown":
+        return "unknown", {}
+    return "consumed", {"points": -taken["points"], "balance": taken["balance_after"]}
+
+
+# ------------------------------------------------------------------------------------------ inputs
+
+class _Check(InputContext):
+    """What a kind's ``check`` sees: the files are where they arrived."""
+
+    def __init__(self, lang, settings, files):
+        self.lang, self.settings = lang, settings
+        self._paths = {received.upload.sha256: received.path for received in files.values()}
+
+    def open(self, upload):
+        return open(self._paths[upload.sha256], "rb")
+
+    def run_command(self, args, *, on_line=None, cwd=None, input=None):
+        return commands.run(args, on_line=on_line, cwd=cwd, input=input)
+
+
+def input_path(job_id, name):
+    return db.store.path.parent / "uploads" / f"{job_id}-{name}"
+
+
+def inputs_of(job):
+    """``{field: path}`` of the files this job was given."""
+    return {name: input_path(job["id"], name) for name, value in json.loads(job["params"]).items()
+            if isinstance(value, dict) and value.keys() == {"name", "size", "sha256"}}
+
+
+def _keep_input(job_id, name, received):
+    """Make the file durable under the job's name, before the job is on disk: nothing accepted is lost."""
+    target = input_path(job_id, name)
+
+    def keep():
+        descriptor = os.open(received.path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(received.path, target)
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    db.store.disk.apply(keep)  # an fsync blocks: not on the hub
+    return target
+
+
+def _copy_input(path, facts):
+    """A second name for the same content (files are never changed), for a job that tries again."""
+    link = path.with_name(f"incoming-{secrets.token_hex(8)}")
+    os.link(path, link)
+    return Received(link, Upload(**facts))
+
+
+def _forget_files(paths):
+    for path in paths:
+        Path(path).unlink(missing_ok=True)
+
+
+def forget_inputs(job):
+    _forget_files(inputs_of(job).values())
+
+
+def _hash(*texts):
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,381 @@
+"""Greenlets that run attempts in this process: claim, heartbeat, deadline, outcome, drain."""
+import json
+import logging
+import os
+import re
+from pathlib import Path
+
+import gevent
+from gevent import monkey
+from gevent.event import Event
+from gevent.threadpool import ThreadPool
+
+from webapp import commands, db, incidents, jobs, workers
+from webapp.errors import (
+    AiUnavailable,
+    AinoriError,
+    Busy,
+    InsufficientPoints,
+    LostFence,
+    Refuse,
+    SettingsError,
+    StorageUnavailable,
+    UpstreamUnavailable,
+)
+from webapp.kinds import JobContext, Upload, in_language
+
+log = logging.getLogger(__name__)
+
+# Work that is done is not thrown away because somebody has the file open in a browser tool.
+WORK_PATIENCE_SECONDS = 600
+PROGRESS_STORED_SECONDS = 0.25
+# A long computation that reports progress lets others run at least this often.
+FAIR_SECONDS = 0.01
+RESULT_BYTES_MAX = 1_000_000
+CLAIMS_AT_ONCE_MAX = 20
+KILL_SECONDS = 1.0
+ROWS_FILE = ".rows.jsonl"
+
+_threads = None  # for in_thread, made when first needed
+
+
+class _Stop(BaseException):
+    """Thrown into a running kind. No ``except Exception`` of a kind catches it."""
+
+    def __init__(self, reason):
+        self.reason = reason  # cancelled, timed_out, drained, lost
+        super().__init__(reason)
+
+
+class Attempt(JobContext):
+    """One attempt at one job: what ``run`` is given as ``job``."""
+
+    ai_available = False
+
+    def __init__(self, job, kind, params, settings, upstream):
+        self.id, self.user_id, self.attempt = job["id"], job["user_id"], job["attempt"]
+        self.lang = getattr(params, "lang", None) or job["lang"]
+        self.settings = settings
+        self.rows_count = None
+        self.stopped = Event()
+        self.stop_reason = None
+        self._job, self._kind, self._params, self._upstream = job, kind, params, upstream
+        self._stage, self._stored_at, self._switched_at = None, 0.0, _clock()
+
+    def stop(self, reason):
+        """Ask for the end of this attempt; its supervisor does the rest."""
+        if self.stop_reason is None:
+            self.stop_reason = reason
+            self.stopped.set()
+
+    # ------------------------------------------------------------------------ for the kind's run
+
+    def step(self, name, fn):
+        stored = jobs.step_output(self.id, name)
+        if stored is None:
+            stored = _json(fn(), f"the step {name!r}")
+            jobs.keep_step(self.id, self.attempt, name, stored)
+        return json.loads(stored)
+
+    def progress(self, stage, done=None, total=None, message=None):
+        now = _clock()
+        if stage == self._stage and now - self._stored_at < PROGRESS_STORED_SECONDS:
+            if now - self._switched_at >= FAIR_SECONDS:
+                gevent.sleep(0)
+                self._switched_at = _clock()
+            return
+        self._stage, self._stored_at = stage, now
+        fraction = min(max(done / total, 0.0), 1.0) if done is not None and total else 0.0
+        note = {name: value for name, value in (("done", done), ("total", total), ("message", message))
+                if value is not None}
+        if jobs.progress(self.id, self.attempt, stage, fraction, note):
+            raise _Stop("cancelled")
+        self._switched_at = _clock()
+
+    def charge(self):
+        jobs.charge(self.id, self.attempt)
+
+    def refund(self, reason):
+        jobs.refund(self.id, self.attempt, in_language(reason, self.lang))
+
+    def ai(self, prompt, *, data, schema):
+        raise AiUnavailable(reason="not_configured")
+
+    def fetch(self, url, *, params=None, headers=None, cache_seconds=0, timeout_seconds=30, max_bytes=5_000_000):
+        return self._upstream.fetch(url, params=params, headers=headers, cache_seconds=cache_seconds,
+                                    timeout_seconds=timeout_seconds, max_bytes=max_bytes)
+
+    def parallel(self, calls):
+        def outcome(fn):
+            gevent.getcurrent().write_patience_seconds = WORK_PATIENCE_SECONDS
+            try:
+                return fn()
+            except (Exception, _Stop) as error:
+                return error
+        greenlets = {name: gevent.spawn(outcome, fn) for name, fn in calls.items()}
+        try:
+            gevent.joinall(greenlets.values())
+        finally:
+            gevent.killall(greenlets.values())
+        outcomes = {name: greenlet.value for name, greenlet in greenlets.items()}
+        for value in outcomes.values():
+            if isinstance(value, (_Stop, LostFence)):
+                raise value
+        return outcomes
+
+    def open(self, upload):
+        for name in type(self._params).model_fields:
+            if getattr(self._params, name) == upload and isinstance(upload, Upload):
+                return open(jobs.input_path(self.id, name), "rb")
+        raise ValueError("job.open takes a file of this job's params")
+
+    def save_file(self, name, data, media_type):
+        if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", name):
+            raise ValueError(f"{name!r} is not a file name: letters, digits, . _ - (at most 100)")
+        self._write_file(name, lambda file: file.write(data))
+        jobs.keep_file(self.id, self.attempt, name, media_type, len(data))
+
+    def rows(self, rows):
+        def write(file):
+            count = 0
+            for row in rows:
+                line = row if isinstance(row, bytes) else json.dumps(row, ensure_ascii=False).encode("utf-8", "replace")
+                file.write(line.rstrip(b"\n") + b"\n")
+                count += 1
+                if _clock() - self._switched_at >= FAIR_SECONDS:
+                    gevent.sleep(0)
+                    self._switched_at = _clock()
+            return count
+        self.rows_count = self._write_file(ROWS_FILE, write)
+
+    def in_thread(self, fn):
+        global _threads
+        if _threads is None:
+            _threads = ThreadPool(4)
+        return _threads.apply(fn)
+
+    def run_command(self, args, *, on_line=None, cwd=None, input=None):
+        return commands.run(args, on_line=on_line, cwd=cwd, input=input)
+
+    def _write_file(self, name, write):
+        """Whole or not at all, durable, under the final name only when complete."""
+        folder = files_folder(self.id)
+        folder.mkdir(exist_ok=True)
+        unfinished = folder / f".{name}.{self.attempt}"
+        try:
+            with unfinished.open("wb") as file:
+                returned = write(file)
+                file.flush()
+                db.store.disk.apply(os.fsync, (file.fileno(),))
+            unfinished.rename(folder / name)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return returned
+
+
+def files_folder(job_id) -> Path:
+    return db.store.path.parent / "files" / job_id
+
+
+class Runner:
+    """This process as a worker. ``start`` registers it; ``drain`` ends it."""
+
+    def __init__(self, kinds, settings, upstream):
+        self.kinds, self.settings, self.upstream = kinds, settings, upstream
+        self.attempts = {}   # job id -> Attempt
+        self._supervisors = set()
+        self._working = Event()
+        self._loops = []
+        self._drained = None
+
+    def start(self, role="server"):
+        """Take the lock file, insert the workers row; claims begin with ``begin``."""
+        if not monkey.is_module_patched("threading"):
+            raise SettingsError("gevent must be patched in before anything else: start with `gunicorn wsgi:app`.")
+        if db.store.pid != os.getpid():
+            raise SettingsError("The database was opened before this process was forked: start without --preload.")
+        return workers.start(self.settings.folder / "workers", role)
+
+    def begin(self):
+        """Claim what is pending from now on."""
+        self._loops = [gevent.spawn(self._claim_loop), gevent.spawn(self._heartbeat_loop)]
+        jobs.signals.pending.set()
+
+    # ------------------------------------------------------------------------------------- loops
+
+    def _claim_loop(self):
+        while True:
+            jobs.signals.pending.wait()
+            jobs.signals.pending.clear()
+            try:
+                while self.claim_some():
+                    pass
+            except Exception as error:
+                log.warning("could not claim: %s", error)
+                gevent.sleep(1)
+                jobs.signals.pending.set()
+
+    def claim_some(self):
+        """Claim as many as there are free slots, and set them going. Returns how many."""
+        free = min(self.settings.max_running_jobs - len(self._supervisors), CLAIMS_AT_ONCE_MAX)
+        if free <= 0 or jobs.signals.draining:
+            return 0
+        claimed = jobs.claim(workers.current.id, self.kinds, free)
+        for job in claimed:
+            self._set_going(job)
+        return len(claimed)
+
+    def _set_going(self, job):
+        supervisor = gevent.spawn(self.run, job)
+        self._supervisors.add(supervisor)
+        self._working.set()
+        supervisor.link(self._gone)
+
+    def _gone(self, supervisor):
+        self._supervisors.discard(supervisor)
+        if not self._supervisors:
+            self._working.clear()
+        jobs.signals.pending.set()
+
+    def _heartbeat_loop(self):
+        while True:
+            self._working.wait()  # no timer while there is nothing to do
+            try:
+                self.beat()
+            except Exception as error:
+                log.warning("could not beat: %s", error)
+            gevent.sleep(self.settings.heartbeat_seconds)
+
+    def beat(self):
+        """Say that this worker lives; hear of cancellations and lost fences from other processes."""
+        workers.beat(workers.current.id)
+        ours = {row["id"]: row for row in db.rows(
+            "SELECT id, attempt, cancel_requested_at FROM jobs WHERE worker_id = ?", (workers.current.id,))}
+        for job_id, attempt in list(self.attempts.items()):
+            row = ours.get(job_id)
+            if row is None or row["attempt"] != attempt.attempt:
+                attempt.stop("lost")
+            elif row["cancel_requested_at"] is not None:
+                attempt.stop("cancelled")
+
+    # ----------------------------------------------------------------------------------- attempts
+
+    def run(self, job):
+        """Run one claimed job to its outcome and store it. Every ending passes here."""
+        gevent.getcurrent().write_patience_seconds = WORK_PATIENCE_SECONDS
+        job_id = job["id"]
+        try:
+            outcome, facts = self._outcome(job)
+            self._finish(job, outcome, facts)
+        except LostFence:
+            pass  # somebody else has judged it: nothing more of ours may be written
+        except Exception:
+            # It could not be stored how it ended. Whoever looks next finds a running row without an
+            # attempt in this process, and reaps it: the truth, if later.
+            log.exception("the end of %s could not be stored", job["number"])
+        finally:
+            workers.current.jobs.discard(job_id)
+
+    def _outcome(self, job):
+        """``(outcome, facts)``; outcome: succeeded, refused, failed, cancelled, timed_out, drained, lost."""
+        kind = self.kinds[job["kind"]]
+        try:
+            params = kind.params.model_validate_json(job["params"])
+        except ValueError:
+            return "refused", {"code": "KIND_GONE"}
+        attempt = Attempt(job, kind, params, self.settings.for_kind(kind), self.upstream)
+        self.attempts[job["id"]] = attempt
+        jobs.signals.stoppers[job["id"]] = lambda: attempt.stop("cancelled")
+        working = gevent.spawn(_work, kind, attempt, params)
+        try:
+            gevent.wait([working, attempt.stopped], timeout=job["timeout_seconds"], count=1)
+            if not working.ready():
+                reason = attempt.stop_reason or "timed_out"
+                working.kill(_Stop(reason), timeout=KILL_SECONDS)
+                return reason, {}
+            return working.value
+        finally:
+            working.kill(block=False)
+            self.attempts.pop(job["id"], None)
+            jobs.signals.stoppers.pop(job["id"], None)
+
+    def _finish(self, job, outcome, facts):
+        job_id, attempt = job["id"], job["attempt"]
+        if outcome == "succeeded":
+            jobs.succeed(job_id, attempt, facts["result"], facts["rows_count"])
+            jobs.forget_inputs(job)
+            return
+        if outcome == "lost":
+            return
+        if outcome == "drained":
+            after = jobs.release(job_id, attempt, self.settings.releases_max)
+        elif outcome == "timed_out":
+            after = jobs.time_out(job_id, attempt)
+        elif outcome == "cancelled":
+            after = jobs.fail(job_id, attempt, "CANCELLED")
+        else:
+            if outcome == "failed":
+                incidents.record("warning", "runner", "INTERNAL_ERROR", facts.pop("detail"), job_id, job["user_id"])
+            after = jobs.fail(job_id, attempt, facts.pop("code"), facts)
+        if after["settlement"] == "due":
+            jobs.settle(job_id)
+
+    # --------------------------------------------------------------------------------------- drain
+
+    def drain(self):
+        """Running work gets ``DRAIN_SECONDS``, then is given back or failed and settled. Once; later
+        callers wait for the first. An optimisation: SIGKILL instead ends in the same books."""
+        jobs.signals.draining = True
+        if self._drained is None:
+            self._drained = gevent.spawn(self._drain)
+        self._drained.join()
+
+    def _drain(self):
+        gevent.joinall(list(self._supervisors), timeout=self.settings.drain_seconds)
+        for attempt in list(self.attempts.values()):
+            attempt.stop("drained")
+        gevent.joinall(list(self._supervisors), timeout=1.5)
+        gevent.killall(self._loops)
+        if not self._supervisors and workers.current is not None:
+            workers.stop()
+
+
+def _work(kind, attempt, params):
+    """Call the kind; what came of it as ``(outcome, facts)``."""
+    gevent.getcurrent().write_patience_seconds = WORK_PATIENCE_SECONDS
+    try:
+        result = _json(kind.run(attempt, params), "the result")
+        return "succeeded", {"result": result, "rows_count": attempt.rows_count}
+    except _Stop as stop:
+        return stop.reason, {}
+    except LostFence as lost:
+        return ("cancelled" if lost.facts.get("cancelled") else "lost"), {}
+    except Refuse as refusal:
+        return "refused", {**refusal.facts, "code": refusal.code, "message": refusal.message}
+    except (InsufficientPoints, UpstreamUnavailable, AiUnavailable, Busy, StorageUnavailable) as error:
+        return "refused", {**error.facts, "code": error.code}
+    except Exception as error:
+        log.exception("%s failed", kind.name)
+        where = error.__traceback__
+        while where.tb_next is not None:
+            where = where.tb_next
+        place = f"{Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}"
+        detail = str(error) if isinstance(error, AinoriError) else type(error).__name__
+        return "failed", {"code": "INTERNAL_ERROR", "detail": f"{kind.name}: {detail} at {place}"}
+
+
+def _json(value, what):
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    # Lone surrogates cannot be stored; what they stood for was not text to begin with.
+    text = text.encode("utf-8", "replace").decode()
+    if len(text.encode()) > RESULT_BYTES_MAX:
+        raise ValueError(f"{what} is larger than {RESULT_BYTES_MAX} bytes: keep rows and files apart")
+    return text
+
+
+def _clock():
+    """Seconds that freezegun leaves alone."""
+    loop = gevent.get_hub().loop
+    loop.update_now()
+    return loop.now()
+

@@ -1,0 +1,57 @@
+// On every page. Nothing here is needed to use the site: times become local, a form is sent once,
+// and a summary of errors takes the focus.
+(() => {
+  "use strict";
+  const pageLanguage = document.documentElement.lang || "en";
+  const own = (navigator.languages || []).find((tag) => tag.toLowerCase().startsWith(pageLanguage));
+  const locale = own || (pageLanguage === "en" ? "en-GB" : pageLanguage);
+
+  function localise(element) {
+    const date = new Date(element.dateTime);
+    if (Number.isNaN(date.getTime())) return;
+    const full = date.toLocaleString(locale, { dateStyle: "medium", timeStyle: "medium" });
+    const day = new Date(element.dataset.day || "");
+    let text = date.toLocaleString(locale, { dateStyle: "medium", timeStyle: "short" });
+    if (element.dataset.local === "time") {
+      text = date.toLocaleTimeString(locale, { timeStyle: "medium" });
+      if (!Number.isNaN(day.getTime()) && day.toDateString() !== date.toDateString()) {
+        text = date.toLocaleString(locale, { day: "numeric", month: "short" }) + " " + text;
+      }
+    }
+    element.textContent = text;
+    element.title = full;
+  }
+  document.querySelectorAll("time[data-local]").forEach(localise);
+
+  // A second press does nothing. The buttons are not disabled: their name and value must be sent.
+  for (const form of document.querySelectorAll("form[data-once]")) {
+    form.addEventListener("submit", (event) => {
+      if (form.dataset.sent) {
+        event.preventDefault();
+        return;
+      }
+      form.dataset.sent = "1";
+      const pressed = event.submitter;
+      setTimeout(() => {
+        for (const button of form.querySelectorAll("button")) button.setAttribute("aria-disabled", "true");
+        if (pressed && form.dataset.once) {
+          pressed.dataset.label = pressed.textContent;
+          pressed.textContent = form.dataset.once;
+        }
+      });
+    });
+  }
+  addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;
+    for (const form of document.querySelectorAll("form[data-sent]")) {
+      delete form.dataset.sent;
+      for (const button of form.querySelectorAll("button")) {
+        button.removeAttribute("aria-disabled");
+        if (button.dataset.label) button.textContent = button.dataset.label;
+      }
+    }
+  });
+
+  const summary = document.querySelector(".error-summary");
+  if (summary) summary.focus();
+})();
