@@ -12,7 +12,8 @@ LABELS = (
 # The authors' own grouping (sentiment_mapping.json); what they call ambiguous has no side.
 POLARITIES = {
     "positive": "admiration amusement approval caring desire excitement gratitude joy love optimism pride relief",
-    "negative": "anger annoyance disappointment disapproval disgust embarrassment fear grief nervousness remorse sadness",
+    "negative": "anger annoyance disappointment disapproval disgust embarrassment fear grief nervousness remorse "
+                "sadness",
     "neutral": "neutral",
     "ambiguous": "confusion curiosity realization surprise",
 }
@@ -44,19 +45,20 @@ def rows_of(path: Path, labels: list[str] | None = None) -> Iterator[Row]:
         yield Row(text, tuple(names[int(number)] for number in numbers.split(",")))
 
 
-def polarity_of(row: Row) -> str | None:
-    """positive, negative or neutral; None for a row with two of them or with an ambiguous label."""
-    return _only(_POLARITY_OF, row, dropped="ambiguous")
+def polarities_of(row: Row) -> set[str]:
+    """The sides of a row: positive, negative, neutral; none for a row with an ambiguous label."""
+    found = {_POLARITY_OF[label] for label in row.labels}
+    return set() if "ambiguous" in found else found
 
 
-def emotion_of(row: Row) -> str | None:
-    """One of the nine emotions; None for a row with labels of two of them."""
-    return _only(_EMOTION_OF, row)
+def emotions_of(row: Row) -> set[str]:
+    """The emotions of a row, of the nine."""
+    return {_EMOTION_OF[label] for label in row.labels}
 
 
-def _only(classes: dict[str, str], row: Row, dropped: str | None = None) -> str | None:
-    found = {classes[label] for label in row.labels}
-    return found.pop() if len(found) == 1 and dropped not in found else None
+def only(classes: set[str]) -> str | None:
+    """The class of a row that has one; None for a row with none or with several."""
+    return next(iter(classes)) if len(classes) == 1 else None
 
 
 _POLARITY_OF = {label: name for name, labels in POLARITIES.items() for label in labels.split()}

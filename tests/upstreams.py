@@ -1,23 +1,26 @@
 """A real HTTP server on a loopback address that gives canned answers and counts who asked."""
+import socket
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import gevent
+from gevent.pool import Pool
 from gevent.pywsgi import WSGIHandler, WSGIServer
 
 
 @dataclass(frozen=True)
 class Answer:
-    """``drip_seconds``: between the bytes of the body. ``raw``: these bytes instead of all else, then
-    the connection is closed. ``endless``: the body is repeated until the client leaves."""
+    """``drip_seconds``: between the bytes of the body. ``endless``: after the body, these bytes again
+    and again until the client leaves. ``raw``: these bytes instead of all else, then the connection is
+    closed."""
 
     body: bytes = b"ok"
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     delay_seconds: float = 0
     drip_seconds: float = 0
-    endless: bool = False
+    endless: bytes | None = None
     raw: bytes | None = None
 
 
@@ -36,13 +39,16 @@ class CannedUpstream:
     ``broken_off``: how many answers the client did not wait for; ``sent_bytes``: of bodies.
     """
 
-    def __init__(self, address="127.0.0.1", **tls):
+    def __init__(self, address="127.0.0.1", tls_context=None):
         self.seen = []
         self.parallel = self.parallel_max = self.broken_off = self.sent_bytes = 0
         self._answers = {}
         self._given = Counter()
-        self._server = WSGIServer((address, 0), self._app, log=None, error_log=None, handler_class=_Handler, **tls)
-        self._scheme = "https" if tls else "http"
+        # A pool of our own: without one, stopping the server leaves its handlers running.
+        tls = {"ssl_context": tls_context} if tls_context else {}
+        self._server = WSGIServer((address, 0), self._app, log=None, error_log=None, spawn=Pool(),
+                                  handler_class=_Handler, **tls)
+        self._scheme = "https" if tls_context else "http"
 
     def __enter__(self):
         self._server.start()
@@ -86,7 +92,7 @@ class CannedUpstream:
                 environ["ainori.handler"].send_raw(answer.raw)
                 return
             headers = dict(answer.headers)
-            if not answer.endless:
+            if answer.endless is None:
                 headers.setdefault("Content-Length", str(len(answer.body)))
             start_response(f"{answer.status} Canned", list(headers.items()))
             for piece in _pieces(answer):
@@ -100,17 +106,23 @@ class CannedUpstream:
 
 
 def _pieces(answer):
-    if not answer.drip_seconds and not answer.endless:
+    if answer.drip_seconds:
+        for byte in answer.body:
+            yield bytes([byte])
+            gevent.sleep(answer.drip_seconds)
+    else:
         yield answer.body
-    while answer.endless:
-        yield answer.body
+    while answer.endless is not None:
+        yield answer.endless
         gevent.sleep(0)
-    for byte in answer.body if answer.drip_seconds else b"":
-        yield bytes([byte])
-        gevent.sleep(answer.drip_seconds)
 
 
 class _Handler(WSGIHandler):
+    def handle(self):
+        # Head and body are two writes: with Nagle's algorithm every answer takes 40 ms.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().handle()
+
     def get_environ(self):
         return {**super().get_environ(), "ainori.handler": self}
 

@@ -1,0 +1,90 @@
+"""Ainori: minutes-long jobs inside one Flask process, and the truth about the points they cost."""
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+__version__ = "0.1.0"
+
+
+def create_app(settings=None):
+    """The application, its database open. It starts no worker: gunicorn.conf.py does.
+
+    ``settings``: a ``Settings``; read from the environment and ``.env`` if not given. Stops the process
+    with one clear line where a setting is unusable.
+    """
+    # Imported here: a kind's helper process imports this package too, and should not pay for Flask.
+    from webapp.errors import SettingsError
+    try:
+        return _create_app(settings)
+    except SettingsError as error:
+        if settings is not None:
+            raise
+        raise SystemExit(f"Ainori cannot start: {error}") from None
+
+
+def _create_app(settings):
+    from datetime import timedelta
+
+    from flask import Flask
+    from flask_babel import Babel
+    from jinja2 import ChoiceLoader, PrefixLoader
+    from jinja2.loaders import FileSystemLoader
+    from werkzeug.middleware.proxy_fix import ProxyFix
+
+    from webapp import api, cli, db, jobs, pages, upstream, web
+    from webapp.settings import Settings
+
+    settings = settings or Settings.load(dotenv=ROOT / ".env")
+    kinds = settings.kinds()
+    settings.ready_folders()
+    app = Flask(__name__)
+    app.request_class = web.UploadRequest
+    app.settings, app.kinds, app.status_of = settings, kinds, status_of
+    app.guest_limit = web.Limit("guest-submit", settings.rate_guest_submit)
+    app.sign_in_limit = web.Limit("sign-in", settings.rate_sign_in)
+    app.upstream = upstream.Upstream(user_agent=f"Ainori/{__version__} ({settings.site_name})")
+    app.config.update(
+        SECRET_KEY=settings.signing_key(), SESSION_COOKIE_NAME="ainori", SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_COOKIE_SECURE=settings.production, PERMANENT_SESSION_LIFETIME=timedelta(days=365),
+        MAX_CONTENT_LENGTH=settings.max_upload_mb * 1024 * 1024 + web.FORM_OVERHEAD_BYTES,
+        WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None, BABEL_DEFAULT_LOCALE="en",
+        BABEL_TRANSLATION_DIRECTORIES=str(ROOT / "webapp" / "translations"))
+    app.json.ensure_ascii = False
+    app.json.sort_keys = False
+    if settings.proxy_hops:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.proxy_hops, x_proto=settings.proxy_hops, x_host=0)
+    db.open_store(settings.database_path, schema=ROOT / "schema.sql", migrations=ROOT / "migrations",
+                  busy_seconds=settings.busy_seconds,
+                  may_create=settings.allow_new_database or not settings.production)
+    jobs.signals.__init__()
+    jobs.signals.stale_seconds = settings.worker_stale_seconds
+
+    # A kind's own result page lies beside its module.
+    app.jinja_loader = ChoiceLoader([app.jinja_loader, PrefixLoader(
+        {f"kinds/{name}": FileSystemLoader(kind.home) for name, kind in kinds.items()})])
+    Babel(app, locale_selector=web.choose_language)
+    web.csrf.init_app(app)
+    app.before_request(web.limit_body)
+    app.before_request(web.identify)
+    app.teardown_request(web.discard_incoming)
+    app.register_blueprint(api.blueprint)
+    app.register_blueprint(pages.blueprint)
+    pages.register(app)
+    api.register(app)
+    cli.register(app)
+    return app
+
+
+# The one map from refusal to HTTP status; what is not here is a 500.
+_STATUS = {
+    "INVALID_INPUT": 400, "BAD_TOKEN": 401, "LOGIN_REQUIRED": 401, "INSUFFICIENT_POINTS": 402, "CSRF": 403,
+    "NOT_FOUND": 404, "UNKNOWN_KIND": 404, "JOB_IN_FLIGHT": 409, "ALREADY_FINAL": 409, "NOT_RETRYABLE": 409,
+    "FILE_TOO_LARGE": 413, "UNSUPPORTED_MEDIA_TYPE": 415, "IDEMPOTENCY_KEY_REUSED": 422, "RATE_LIMITED": 429,
+    "BUSY": 503, "QUEUE_FULL": 503, "TOO_MANY_STREAMS": 503, "SHUTTING_DOWN": 503, "STORAGE_UNAVAILABLE": 503, "DAILY_LIMIT": 503,
+    "KIND_PAUSED": 503,
+}
+
+
+def status_of(error):
+    """The HTTP status of a refusal."""
+    from webapp.errors import Refuse
+    return _STATUS.get(error.code, 400 if isinstance(error, Refuse) else 500)

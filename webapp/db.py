@@ -106,7 +106,7 @@ class Store:
         if self.in_verb is gevent.getcurrent():
             return function(*args, **kwargs)
         patience = getattr(gevent.getcurrent(), "write_patience_seconds", self.busy_seconds)
-        call = _Call(function, args, kwargs, _clock() + patience)
+        call = _Call(function, args, kwargs, clock() + patience)
         self._queue.append(call)
         self._waiting.set()
         return call.result.get()
@@ -151,7 +151,7 @@ class Store:
                     for call in waiting:
                         call.result.set_exception(_translated(error))
                     return False
-            now = _clock()
+            now = clock()
             patient = [call for call in self._queue if call.expires > now]
             for call in self._queue:
                 if call.expires <= now:
@@ -162,8 +162,8 @@ class Store:
         return False
 
     def _run_verbs(self, group):
-        closes = _clock() + GROUP_SECONDS_MAX
-        while self._queue and len(group) < GROUP_VERBS_MAX and (not group or _clock() < closes):
+        closes = clock() + GROUP_SECONDS_MAX
+        while self._queue and len(group) < GROUP_VERBS_MAX and (not group or clock() < closes):
             call = self._queue.popleft()
             group.append(call)
             self._run_verb(call)
@@ -213,18 +213,18 @@ class Store:
         """All rows, at once. In a verb: of the transaction in flight; elsewhere: committed ones."""
         if self.in_verb is gevent.getcurrent():
             return self.write_connection.execute(sql, parameters).fetchall()
-        expires = _clock() + self.busy_seconds
+        expires = clock() + self.busy_seconds
         while True:
             try:
                 return self.read_connection.execute(sql, parameters).fetchall()
             except sqlite3.OperationalError as error:
                 # A reader meets BUSY too, when another process opens or closes the file.
-                if not _is_busy(error) or _clock() > expires:
+                if not _is_busy(error) or clock() > expires:
                     raise _translated(error) from error
             gevent.sleep(0.01)
 
 
-def _clock():
+def clock():
     """Seconds that freezegun leaves alone: waiting for the lock is about real time."""
     loop = gevent.get_hub().loop
     loop.update_now()
@@ -251,14 +251,14 @@ def _connect(path, pragmas):
     """A peewee database of one connection, busy time-out 0: waiting inside SQLite stops every greenlet."""
     database = peewee.SqliteDatabase(str(path), pragmas=pragmas, timeout=0, thread_safe=False, autoconnect=False,
                                      check_same_thread=False)
-    expires = _clock() + 10
+    expires = clock() + 10
     while True:
         try:
             database.connect()
             break
         except (peewee.OperationalError, sqlite3.OperationalError) as error:
             # Another process is just opening or closing the file.
-            if "locked" not in str(error) or _clock() > expires:
+            if "locked" not in str(error) or clock() > expires:
                 raise SettingsError(f"The database {path} cannot be opened: {error}.") from error
             time.sleep(0.05)
     connection = database.connection()

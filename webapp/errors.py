@@ -125,6 +125,12 @@ class QueueFull(AinoriError):
     code = "QUEUE_FULL"
 
 
+class TooManyStreams(AinoriError):
+    """Live progress by stream is full for now: polling works as well."""
+
+    code = "TOO_MANY_STREAMS"
+
+
 class ShuttingDown(AinoriError):
     code = "SHUTTING_DOWN"
 

@@ -481,7 +481,7 @@ def retryable(job):
     return "INPUT_GONE" if any(not path.exists() for path in inputs_of(job).values()) else None
 
 
-def retry(kind, job, asker, *, settings, max_pending):
+def retry(kind, job, asker, *, settings, max_pending, form_key=None):
     """A failed job once more: a new job with the same input, linked to the old one, reusing its steps."""
     reason = "KIND_GONE" if kind is None else retryable(job)
     if reason:
@@ -490,7 +490,8 @@ def retry(kind, job, asker, *, settings, max_pending):
     files = {name: _copy_input(path, params[name]) for name, path in inputs_of(job).items()}
     try:
         model = parse(kind, {name: value for name, value in params.items() if name not in files}, files)
-        made = order(kind, model, asker, settings=settings, files=files, retry_of=job["id"])
+        made = order(kind, model, asker, settings=settings, files=files, retry_of=job["id"],
+                     idempotency_key=f"retry:{job['id']}:{form_key}" if form_key else None)
         return submit(made, max_pending=max_pending, files=files)
     finally:
         _forget_files(received.path for received in files.values())

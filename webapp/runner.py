@@ -60,7 +60,7 @@ class Attempt(JobContext):
         self.stopped = Event()
         self.stop_reason = None
         self._job, self._kind, self._params, self._upstream = job, kind, params, upstream
-        self._stage, self._stored_at, self._switched_at = None, 0.0, _clock()
+        self._stage, self._stored_at, self._switched_at = None, 0.0, db.clock()
 
     def stop(self, reason):
         """Ask for the end of this attempt; its supervisor does the rest."""
@@ -78,11 +78,11 @@ class Attempt(JobContext):
         return json.loads(stored)
 
     def progress(self, stage, done=None, total=None, message=None):
-        now = _clock()
+        now = db.clock()
         if stage == self._stage and now - self._stored_at < PROGRESS_STORED_SECONDS:
             if now - self._switched_at >= FAIR_SECONDS:
                 gevent.sleep(0)
-                self._switched_at = _clock()
+                self._switched_at = db.clock()
             return
         self._stage, self._stored_at = stage, now
         fraction = min(max(done / total, 0.0), 1.0) if done is not None and total else 0.0
@@ -90,7 +90,7 @@ class Attempt(JobContext):
                 if value is not None}
         if jobs.progress(self.id, self.attempt, stage, fraction, note):
             raise _Stop("cancelled")
-        self._switched_at = _clock()
+        self._switched_at = db.clock()
 
     def charge(self):
         jobs.charge(self.id, self.attempt)
@@ -142,9 +142,9 @@ class Attempt(JobContext):
                 line = row if isinstance(row, bytes) else json.dumps(row, ensure_ascii=False).encode("utf-8", "replace")
                 file.write(line.rstrip(b"\n") + b"\n")
                 count += 1
-                if _clock() - self._switched_at >= FAIR_SECONDS:
+                if db.clock() - self._switched_at >= FAIR_SECONDS:
                     gevent.sleep(0)
-                    self._switched_at = _clock()
+                    self._switched_at = db.clock()
             return count
         self.rows_count = self._write_file(ROWS_FILE, write)
 
@@ -371,11 +371,3 @@ def _json(value, what):
     if len(text.encode()) > RESULT_BYTES_MAX:
         raise ValueError(f"{what} is larger than {RESULT_BYTES_MAX} bytes: keep rows and files apart")
     return text
-
-
-def _clock():
-    """Seconds that freezegun leaves alone."""
-    loop = gevent.get_hub().loop
-    loop.update_now()
-    return loop.now()
-

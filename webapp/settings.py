@@ -74,6 +74,7 @@ SETTINGS = (
     Setting("MAX_UPLOAD_ROWS", 50000, "most rows read from an upload", least=1),
     Setting("RETENTION_DAYS", 30, "results, files and events of finished work; the ledger stays for ever", least=1),
     Setting("RATE_GUEST_SUBMIT", "30/hour", "of one client address without an account"),
+    Setting("RATE_SIGN_IN", "10/minute", "tries to sign in from one client address"),
     Setting("BUSY_SECONDS", 5.0, "how long a request waits for the write lock before 503", least=0.05),
 )
 
@@ -137,8 +138,9 @@ class Settings:
                                 f"what takes longer than {GRACEFUL_TIMEOUT_SECONDS} s to stop.")
         if self.max_streams >= WORKER_CONNECTIONS:
             raise SettingsError(f"MAX_STREAMS must be under {WORKER_CONNECTIONS}, the connections of the server.")
-        if not re.fullmatch(r"\s*\d+\s*/\s*(second|minute|hour|day)s?\s*", self.rate_guest_submit):
-            raise SettingsError(f"RATE_GUEST_SUBMIT={self.rate_guest_submit!r} must be like 30/hour.")
+        for name in ("RATE_GUEST_SUBMIT", "RATE_SIGN_IN"):
+            if not re.fullmatch(r"\s*[1-9]\d*\s*/\s*(second|minute|hour|day)s?\s*", self.values[name]):
+                raise SettingsError(f"{name}={self.values[name]!r} must be like 30/hour.")
         if self.port > 65535:
             raise SettingsError(f"PORT={self.port} must be at most 65535.")
         key = self.values["SECRET_KEY"]

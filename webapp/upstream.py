@@ -7,6 +7,7 @@ get their answer. When the last has left, the flight is abandoned. Between fligh
 here but idle connections.
 """
 import ipaddress
+import logging
 import socket
 import time
 import zlib
@@ -42,6 +43,7 @@ READ_BYTES = 65_536
 ENCODING_SLACK_BYTES = 65_536
 # Routers forget a silent connection without telling either end: after so long we open new ones.
 IDLE_SECONDS_MAX = 30
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class Upstream:
@@ -61,6 +63,8 @@ class Upstream:
         self._gates: WeakValueDictionary[tuple, BoundedSemaphore] = WeakValueDictionary()
         self._pools = urllib3.PoolManager(num_pools=16, maxsize=per_host_max)
         self._last_landing = 0.0
+        # It logs whole URLs, keys included: at DEBUG every request, at WARNING those with odd answers.
+        logging.getLogger("urllib3").setLevel(logging.ERROR)
 
     def fetch(self, url: str, *, params: Mapping[str, Any] | None = None,
               headers: Mapping[str, str] | None = None, cache_seconds: float = 0,
@@ -148,7 +152,8 @@ class Upstream:
             if not location:
                 return response
             source, url = url, _parse(location, base=url)
-            if not _may_know_headers(source, url):
+            # What the caller sends along (keys, cookies) is for the origin that was asked.
+            if _origin(url) != _origin(source):
                 headers = {}
         raise UpstreamUnavailable(reason="redirects", host=call.url.host)
 
@@ -292,12 +297,8 @@ def _port(url):
     return url.port or PORTS[url.scheme]
 
 
-def _may_know_headers(source, target):
-    """The caller's headers (keys, cookies) go to the same origin only, or to its https side."""
-    if (source.scheme, source.host, _port(source)) == (target.scheme, target.host, _port(target)):
-        return True
-    upgrade = (source.scheme, _port(source), target.scheme, _port(target)) == ("http", 80, "https", 443)
-    return upgrade and source.host == target.host
+def _origin(url):
+    return url.scheme, url.host, _port(url)
 
 
 def _resolve(url, connect_seconds):
@@ -319,9 +320,6 @@ def _is_inside(address):
         nat64 = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in NAT64 else None
         ip = ip.ipv4_mapped or ip.sixtofour or nat64 or ip
     return not ip.is_global or ip.is_multicast or getattr(ip, "is_site_local", False)
-
-
-NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 @contextmanager

@@ -111,9 +111,12 @@
     let before = {};
     try {
       before = JSON.parse(sessionStorage.getItem(key)) || {};
+      if (before.why === why && now - before.at < 8000) {
+        etag = null;                      // so that the next answer is whole, and comes here again
+        return 5000;
+      }
       sessionStorage.setItem(key, JSON.stringify({ why, at: now }));
     } catch { /* no storage: reload all the same */ }
-    if (before.why === why && now - before.at < 8000) return 5000;
     location.reload();
     return null;
   }

@@ -9,11 +9,11 @@
   function localise(element) {
     const date = new Date(element.dateTime);
     if (Number.isNaN(date.getTime())) return;
-    const full = date.toLocaleString(locale, { dateStyle: "medium", timeStyle: "medium" });
+    const full = date.toLocaleString(locale, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
     const day = new Date(element.dataset.day || "");
-    let text = date.toLocaleString(locale, { dateStyle: "medium", timeStyle: "short" });
+    let text = date.toLocaleString(locale, { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" });
     if (element.dataset.local === "time") {
-      text = date.toLocaleTimeString(locale, { timeStyle: "medium" });
+      text = date.toLocaleTimeString(locale, { timeStyle: "medium", hourCycle: "h23" });
       if (!Number.isNaN(day.getTime()) && day.toDateString() !== date.toDateString()) {
         text = date.toLocaleString(locale, { day: "numeric", month: "short" }) + " " + text;
       }

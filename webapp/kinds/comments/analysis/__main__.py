@@ -85,17 +85,19 @@ def _report(comments, reading, options):
     chosen, notes = _choose(comments, reading, options)
     score = functools.lru_cache(maxsize=256)(scoring.score)     # one long text five hundred times is read once
     report = Report(scoring.METHOD, scoring.VERSION)
-    batch, held = [], 0
-    _progress("analyse", 0, len(chosen))
-    for done, comment in enumerate(chosen, 1):
+    batch, held, total = [], 0, len(chosen)
+    _progress("analyse", 0, total)
+    chosen.reverse()
+    while chosen:
+        comment = chosen.pop()      # its memory is needed for what is counted
         comment = comment._replace(text=comment.text.decode())
         scored = score(comment.text)
         report.add(comment, scored, scoring.keywords)
         batch.append(_row(comment, scored))
         held += len(comment.text)
-        if len(batch) == BATCH_ROWS or held > BATCH_CHARACTERS or done == len(chosen):
+        if len(batch) == BATCH_ROWS or held > BATCH_CHARACTERS or not chosen:
             _say(batch)
-            _progress("analyse", done, len(chosen))
+            _progress("analyse", total - len(chosen), total)
             batch, held = [], 0
     _progress("summarise", 0, 1)
     _say({"report": report.result(
@@ -107,7 +109,8 @@ def _report(comments, reading, options):
 
 
 def _choose(comments, reading, options):
-    """``(the comments to analyse, in the file's order; what to say about the others)``."""
+    """``(the comments to analyse, in the file's order; what to say about the others)``; ``comments``
+    itself is cut down to them."""
     notes = [{"code": f"entries_{what}", "count": count} for what, count in reading.counts.items() if count]
     if reading.repaired:
         notes.append({"code": "characters_repaired", "count": None})
@@ -129,7 +132,8 @@ def _choose(comments, reading, options):
         places = sorted(range(len(chosen)), key=lambda place: by(chosen[place]))[:most]
         notes.append({"code": "left_out_older" if newest else "left_out_less_liked", "count": len(chosen) - most})
         chosen = [chosen[place] for place in sorted(places)]
-    return chosen, notes
+    comments[:] = chosen        # the caller's list is the same one, so that nothing keeps the others alive
+    return comments, notes
 
 
 def _row(comment: Comment, scored):

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# How much of an emoji's weight counts beside words.
-BESIDE_WORDS = 0.5
+# How much of a sign's weight counts beside words. A laugh may be at something or with it.
+BESIDE_WORDS = 0.4
+LAUGH_BESIDE_WORDS = 0.2
 
 _GROUPS = (
     ("joy", 1.0, "😀😃😄😁😆😊🙂☺😌😋🤗🎉🎊✨🌟⭐💪🌸🌈😇🥳😎😺😸🫠🤠🎂🎁💃🕺🌞☀🍀🥂🍾🏆🥇"),
@@ -41,10 +42,10 @@ _FACE = re.compile(
 _OTHER_FACES = re.compile(r"ʕ[^ʕʔ\n]{1,8}ʔ|╯\W{1,6}┻\W?┻|[\\/]_*\(ツ\)_*[\\/]")
 _MOODS = (
     # The first that matches wins: tears before the eyes they fall from.
-    (re.compile(r"#|皿|益|ಠ|凸|┻|[`・]\s?[Дд]\s?´"), ("anger", -0.8)),
-    (re.compile(r"T|;\s?\S{1,2}\s?;|;$|^;|╥|﹏|>_<|_\s_;|つ[Дд]"), ("sadness", -0.6)),
-    (re.compile(r"ω・?\s?`$"), ("sadness", -0.3)),
-    (re.compile(r"^\s?_\s+_\s?$"), ("love", 0.3)),
+    (re.compile(r"#|皿|益|ಠ|凸|┻|`[Дд]´"), ("anger", -0.8)),
+    (re.compile(r"T|;\S{1,2};|;$|^;|╥|﹏|>_<|つ[Дд]"), ("sadness", -0.6)),
+    (re.compile(r"ω・?`$"), ("sadness", -0.3)),
+    (re.compile(r"^__$"), ("love", 0.3)),
     (re.compile("[°゚\u309a◎⊙][Дд∀ωo_.□]|[oO]_[oO]|Д"), ("surprise", 0.0)),
     (re.compile(r"-_-|=_=|ー_ー"), ("disgust", -0.4)),
     (re.compile(r"ツ"), ("neutral", 0.0)),
@@ -56,9 +57,13 @@ _GLAD = ("joy", 0.7)
 _EMOTICONS = (
     (re.compile(r"(?<![\w:])(?:[:;=]'?-?[)\]D3]|[xX]D|<3|\^_*\^|\(:)(?![a-zA-Z])"), ("joy", 0.7)),
     (re.compile(r"(?<![\w:])(?:[:=]'?-?[(\[/]|T[_.]T|;_;|</3|orz|OTL)(?![a-zA-Z/])"), ("sadness", -0.6)),
+    # ㅠ and ㅜ, as NFKC leaves them, weep.
+    (re.compile("[\u1172\u116e]{2,}"), ("sadness", -0.4)),
 )
-_LAUGHTER = re.compile(r"(?<![a-zA-Z])[wW]+(?![a-zA-Z.])|大?草(?:生え(?:る|た)?|不可避)?(?![むぶ原木花刈取食履書案津加])"
-                       r"|\(笑\)|(?<![一-龠])笑+(?![一-龠ぁ-ん])|[ㅋㅎ]{2,}|哈{2,}|k{4,}")
+_LAUGHTER = re.compile(r"(?<![a-zA-Z])[wW]+(?![a-zA-Z.])|大草原|草(?:生え(?:る|た)?|不可避)?(?![むぶ原木花刈取食履書案津加])"
+                       r"|\(笑\)|(?<![一-龠])笑+(?![一-龠ぁ-ん])|(?<![a-zA-Z])(?:k{4,}|(?:ja){2,}j?)(?![a-zA-Z])"
+                       # ㅋ and ㅎ as NFKC leaves them
+                       r"|[\u110f\u1112]{2,}|哈{2,}")
 _LAUGH = ("amusement", 0.5)
 
 Sign = tuple[str, float]
@@ -78,8 +83,8 @@ def read(text: str) -> Reading:
     """
     signs: list[Sign] = []
     if "(" in text or not text.isascii():
-        text = _FACE.sub(lambda match: _face(match[1], match[0], signs), text)
-        text = _OTHER_FACES.sub(lambda match: _face(match[0], match[0], signs), text)
+        text = _FACE.sub(lambda match: _face(match[1], signs), text)
+        text = _OTHER_FACES.sub(lambda match: _face(match[0], signs), text)
     if not text.isascii():
         text = _PICTURE.sub(lambda match: _picture(match[0], signs), _MODIFIER.sub("", text))
     return Reading(text, signs)
@@ -117,6 +122,12 @@ def balance(signs: Iterable[Sign]) -> float:
     return max(-1.0, min(1.0, sum(weights) / len(weights) ** 0.5))
 
 
+def beside_words(signs: Iterable[Sign]) -> float:
+    """What signs add to the score of the words they stand beside."""
+    return balance((name, weight * (LAUGH_BESIDE_WORDS if name == "amusement" else BESIDE_WORDS))
+                   for name, weight in signs)
+
+
 def emotion(signs: Iterable[Sign]) -> str:
     """The emotion most of the signs agree on; '' without one. The earlier wins a tie."""
     totals: dict[str, float] = {}
@@ -126,7 +137,8 @@ def emotion(signs: Iterable[Sign]) -> str:
     return max(totals, key=totals.__getitem__, default="")
 
 
-def _face(face: str, whole: str, signs: list[Sign]) -> str:
+def _face(face: str, signs: list[Sign]) -> str:
+    face = "".join(face.split())
     signs.append(next((sign for pattern, sign in _MOODS if pattern.search(face)), _GLAD))
     return " "
 

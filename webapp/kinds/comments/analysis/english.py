@@ -1,13 +1,13 @@
 """How an English comment feels: VADER for half, n-gram weights learnt from GoEmotions for half."""
 import json
 import math
+import re
 import string
+import unicodedata
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
-import re
-import unicodedata
 
 from vaderSentiment.vaderSentiment import (
     BOOSTER_DICT,
@@ -44,21 +44,21 @@ class English(NamedTuple):
 def read(text: str, signs: list[emoji.Sign]) -> English:
     """The score and the emotion of a prepared English text and the emoji taken out of it.
 
-    score = ½·VADER's compound + ½·(p positive − p negative), and half the balance of the emoji.
+    score = ½·VADER's compound + ½·(p positive − p negative), and what the emoji add.
     """
     if signs and _only_approving(signs):
         text = _SLANG.sub(" ", text)
     weights = _weights()
     polarity, emotions = weights.logits(tokens(text))
     score = 0.5 * vader().compound(text) + 0.5 * _lean(polarity)
-    if not signs:
-        return English(score, weights.emotions[emotions.index(max(emotions))])
-    words = any(map(str.isalpha, text))
-    score = score + emoji.BESIDE_WORDS * emoji.balance(signs) if words else emoji.balance(signs)
     feeling = weights.emotions[emotions.index(max(emotions))]
-    if feeling == "neutral" or not words:
+    if not signs:
+        return English(score, feeling)
+    if not any(map(str.isalpha, text)):
+        return English(emoji.balance(signs), emoji.emotion(signs))
+    if feeling == "neutral":
         feeling = emoji.emotion(signs)
-    return English(max(-1.0, min(1.0, score)), feeling)
+    return English(max(-1.0, min(1.0, score + emoji.beside_words(signs))), feeling)
 
 
 def tokens(text: str) -> list[str]:

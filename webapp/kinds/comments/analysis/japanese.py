@@ -3,6 +3,7 @@ import json
 import re
 import unicodedata
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,13 +17,18 @@ CONCEDED_BY = 0.7
 
 _CLAUSE_END = re.compile(r"[。、,.!?\n「」()]")
 # Holds a negation's letters without denying anything: 'must be', 'only', 'cannot stop', 'surely' …
-_NO_NEGATION = re.compile(r"かもしれな|かもしれません|しかな|違いな|違いありません|間違いな|止まらな|とまらな|たまらな|堪らな|半端な|ハンパな|"
+_NO_NEGATION = re.compile(r"かもしれな|かもしれません|しかな|違いな|違いありません|止まらな|とまらな|たまらな|堪らな|半端な|ハンパな|"
                           r"(?:じゃ|では)な(?:い|いです)か|じゃない?[?]|くない[?]|ませんか|なくちゃ|なきゃ|なければ|ないと|ないわけ|"
                           r"まず|必ず|思わず|おもわず|相変わらず|はず|ずっと|ずつ|恥ず|ずる|ずれ|ずば|いずれ|わずか")
 _NEGATION = re.compile(r"な(?:い|かっ|く)|なし$|ません|ず(?:$|に|、)|ねえ|ねぇ|ねーよ|へん(?:$|で)|んかった")
 # What stands before 'but' counts less than what stands after it.
 _CONCESSION = re.compile(r"けれど|けど|(?<!も)のに(?!お)|ですが|ますが|ましたが|でしたが")
 _SAYS_SOMETHING = re.compile(r"\w{2,}")
+
+
+# Shed when moved as much as when sad.
+_TEARS = "泣涙"
+_CRYING_FACE = emoji.TABLE["😭"]
 
 
 class Japanese(NamedTuple):
@@ -52,6 +58,7 @@ def read(text: str, signs: list[emoji.Sign]) -> Japanese:
     found = [_in_context(text, match, following, concessions)
              for match, following in zip(matches, [*(m.start for m in matches[1:]), len(text)])]
     found += signs + emoji.emoticons(text) + emoji.laughter(text)
+    found = _without_happy_tears(found, [text[match.start] in _TEARS for match in matches])
     return Japanese(emoji.balance(found), emoji.emotion(found) or "neutral")
 
 
@@ -85,6 +92,13 @@ def _in_context(text: str, match: _Match, following: int, concessions: list[int]
     if any(match.end <= concession for concession in concessions):
         weight *= CONCEDED_BY
     return emotion, weight
+
+
+def _without_happy_tears(found: list[emoji.Sign], are_tears: list[bool]) -> list[emoji.Sign]:
+    """Without the tears, where what else was said is glad: 'moved to tears' is not a sad thing."""
+    dry = [sign for sign, tears in zip_longest(found, are_tears, fillvalue=False)
+           if not (tears and sign[1] < 0) and sign != _CRYING_FACE]
+    return dry if sum(weight for _, weight in dry) > 0 else found
 
 
 def _asked(after: str) -> str:

@@ -10,7 +10,7 @@ TEXT_MAX_CHARACTERS = 2_000
 # A comment shows its language early: more words only cost time.
 _STOP_WORD_MAX_WORDS = 60
 # From this many words on, a text without one English stop word is not English.
-_ENGLISH_NEEDS_STOP_WORD_FROM_WORDS = 6
+_ENGLISH_NEEDS_STOP_WORD_FROM_WORDS = 7
 
 _INVISIBLE = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]")
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffc-\uffff]")
@@ -29,20 +29,30 @@ _JAPANESE_HAN = re.compile("[々応楽気広対駅円戦図変売読経済発験
                            "歓観巻関顔黒砕桜雑児実収従縦処乗浄剰畳嬢譲醸焼証奨帯滞滝択沢単弾"
                            "渋獣総聴転伝徳拝髪抜仏辺満黙訳薬謡頼覧隷齢労録徴鋭鉄続]")
 # What a Japanese viewer writes as a whole comment, in characters that Chinese has too.
-_BARE_JAPANESE = frozenset("最高 最強 最悪 神 神回 神曲 名曲 良曲 優勝 鳥肌 爆笑 号泣 素敵 綺麗 尊 圧巻 感謝 流石 可愛".split())
+_BARE_JAPANESE = frozenset("最高 最強 最悪 神 神回 神曲 名曲 良曲 優勝 鳥肌 爆笑 号泣 素敵 綺麗 尊 圧巻 感謝 "
+                            "流石 可愛 天才 感動 完璧 無理 待機 共感 納得".split())
 
+# Without those that are words of other languages too: no, me, a, as, do, has, in, on, video …
 _ENGLISH = frozenset(
-    "the and you that was for are with his they this have from had not but what all were when your can said there "
-    "each which she how their will other about out many then them these some her would make him has two more could "
-    "who its been now than people my did get may only my i a is it of to in we be as at or if so just don't it's "
-    "i'm im dont that's you're can't he'd i've i'll didn't doesn't why because where also even really very good great love like "
-    "best thank thanks nice wow amazing much any he our us by an up here know think never ever every first video "
-    "watch song still too lol omg yes yeah should one after before being does going got no on me do am want need".split())
+    "the and you that was for are with his they this have from not but what all were when your can said there "
+    "each which she how their will other about out many then them these some her would make him two more could "
+    "who its been now than people my did get may only my i is it of to we be at if just don't it's "
+    "i'm im dont that's you're can't he'd i've i'll didn't doesn't why because where also even really very good great "
+    "love like "
+    "best thank thanks nice wow amazing much any our us by up here know think never ever every first "
+    "watch song still too lol omg yes yeah should one after before being does going got want need "
+    "new whole took take look looking looks always life probably maybe right wrong old big little long years year days "
+    "man guy guys hey eat eats makes made play game games music movie show episode part end start again something "
+    "thing things getting feel feels pretty let's lets watching saw say says said give gave keep while until since "
+    "almost already can't cant won't wasn't isn't that'll there's what's here's gonna gotta wanna without between both "
+    "enough though through under against another same such own next last back down off around away hope please "
+    "sorry wait wish sure though world money work working heard remember learn free best beautiful bad better".split())
 _OTHERS = frozenset(
     # Spanish and Portuguese
     "que el los las una un por para con pero como más mas esta este está muy qué porque cuando también todo todos "
     "gracias mejor eres soy hola bien sin sobre desde hasta hay tiene ser fue yo tu mi su es lo del al se le te "
     "não nao você voce uma muito isso esse essa ele ela mais meu minha obrigado obrigada seu sua são pra tem foi "
+    "este encanta gusta amo esa ese eso nos ustedes siempre nunca aqui aquí ahora canción cancion saludos desde jaja "
     "melhor cara aqui então os da dos na em eu vc né muita todos "
     # French
     "le les des une est et pas dans pour qui sur avec vous nous ce cette je tu il elle mais très tres merci c'est "
@@ -125,9 +135,10 @@ def _latin(text: str) -> str:
         return "other"
     if english or text.isascii() and len(words) < _ENGLISH_NEEDS_STOP_WORD_FROM_WORDS:
         return "en"
-    # No stop word at all: long, or with accents in more than every other word, it is not English.
+    # No stop word at all: long, or with accents in every other word, it is not English. One word
+    # may be a name.
     accented = sum(not word.isascii() for word in words)
-    if len(words) >= _ENGLISH_NEEDS_STOP_WORD_FROM_WORDS or 2 * accented > len(words):
+    if len(words) >= _ENGLISH_NEEDS_STOP_WORD_FROM_WORDS or len(words) > 1 and 2 * accented >= len(words):
         return "other"
     return "en"
 

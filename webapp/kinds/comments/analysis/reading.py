@@ -357,7 +357,7 @@ def _encoding(path, head):
     if likely >= 0.2:
         return name, "strict"
     _, sample = _decodes(path, "utf-8", "replace")
-    if len(sample) >= 10 * sample.count("\ufffd"):
+    if len(sample.replace(" ", "")) >= 10 * sample.count("\ufffd"):
         return "utf-8", "replace"       # a few broken characters in a good file, or one cut in two
     ok, sample = _decodes(path, "cp1252")
     if ok and _western(head, sample):
@@ -372,7 +372,8 @@ def _encoding(path, head):
 
 
 def _decodes(path, encoding, errors="strict"):
-    """Whether the whole file decodes, and its first non-ASCII characters."""
+    """Whether the whole file decodes, and its first non-ASCII characters, with a space for what is
+    between."""
     decoder = codecs.getincrementaldecoder(encoding)(errors)
     sample = []
     taken = 0
@@ -381,7 +382,7 @@ def _decodes(path, encoding, errors="strict"):
             while chunk := file.read(CHUNK_BYTES):
                 text = decoder.decode(chunk)
                 if taken < SAMPLE_CHARACTERS and not text.isascii():
-                    sample.append(re.sub(r"[\x00-\x7f]+", "", text)[:SAMPLE_CHARACTERS])
+                    sample.append(re.sub(r"[\x00-\x7f]+", " ", text)[:SAMPLE_CHARACTERS])
                     taken += len(sample[-1])
             decoder.decode(b"", True)
         except UnicodeError:
@@ -390,24 +391,28 @@ def _decodes(path, encoding, errors="strict"):
 
 
 def _utf16(head, is_utf8):
-    """UTF-16 without its mark shows as zeros on one side of the byte pairs. A stray zero in UTF-8
-    must not count: there they have to be many, or the bytes no UTF-8 at all."""
-    even, odd = head[0::2].count(0), head[1::2].count(0)
-    if even + odd < (len(head) / 5 if is_utf8 else 1):
+    """UTF-16 without its mark: the byte order in which kana and ASCII appear. Zeros that strayed into
+    UTF-8 must not count: there every fifth byte has to be one."""
+    if is_utf8 and head.count(0) < len(head) / 5:
         return None
-    if odd > 9 * even:
-        return "utf-16-le"
-    return "utf-16-be" if even > 9 * odd else None
+
+    def usual(order):
+        text = head[:len(head) // 2 * 2].decode(order, "replace")
+        return len(re.findall(r"[\t\n\r -~\u3000-\u30ff]", text)) / max(1, len(text))
+    share, order = max((usual(order), order) for order in ("utf-16-be", "utf-16-le"))
+    return order if share > 0.2 else None
 
 
 def _japanese(sample):
-    """The share of kana and full-width signs. Latin text read as cp932 gives half-width kana and
-    rare kanji instead."""
-    return len(re.findall(r"[\u3000-\u30ff\uff01-\uff60]", sample)) / len(sample) if sample else 0
+    """The share of kana and full-width signs. Half-width kana in a row count for less: EUC-JP read as
+    cp932 gives nothing else, and Latin text gives single ones."""
+    full = len(re.findall(r"[\u3000-\u30ff\uff01-\uff60]", sample))
+    half = sum(map(len, re.findall(r"[\uff61-\uff9f]{3,}", sample)))
+    return (full + 0.3 * half) / (len(sample) - sample.count(" ")) if sample.strip() else 0
 
 
 def _western(head, sample):
-    letters = len(re.findall(r"[À-ÖØ-öø-ÿŠšŽžŒœŸ“”‘’–—…€«»¡¿°ª º]", sample))
+    letters = len(re.findall(r"[À-ÖØ-öø-ÿŠšŽžŒœŸ“”‘’–—…€«»¡¿°ª\xa0º ]", sample))
     high = len(re.findall(rb"[\x80-\xff]", head))
     return letters >= 0.9 * len(sample) and high <= 0.3 * len(head)
 

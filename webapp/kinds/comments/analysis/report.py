@@ -261,10 +261,16 @@ def _histogram(scores):
 
 
 def _log_odds(by, voices):
-    prior = PRIOR_COMMENTS * sum(by) / sum(voices)
-    positive, negative = (math.log((by[column] + prior) / (voices[column] + PRIOR_COMMENTS - by[column] - prior + 0.5))
-                          for column in (0, 2))
-    return (positive - negative) / math.sqrt(1 / (by[0] + prior) + 1 / (by[2] + prior))
+    """Positive where the word is more common in positive comments. Unlike a word among all words, a
+    word among comments may be in most of them: the variance needs the comments without it too."""
+    prior = PRIOR_COMMENTS * (sum(by) + 0.5) / (sum(voices) + 1)
+    odds = variance = 0.0
+    for sign, column in ((1, 0), (-1, 2)):
+        holding = by[column] + prior
+        without = voices[column] + PRIOR_COMMENTS - holding
+        odds += sign * math.log(holding / without)
+        variance += 1 / holding + 1 / without
+    return odds / math.sqrt(variance)
 
 
 def _clock(seconds):

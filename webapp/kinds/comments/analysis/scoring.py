@@ -8,7 +8,10 @@ METHOD = ("English: half VADER, half n-gram weights trained on GoEmotions; Japan
           "emoji: one own table; other languages are not scored")
 VERSION = "1"
 
-# A score beyond it on either side is a feeling; between is neutral.
+# A score beyond them is a feeling; between is neutral. English comments lean to the positive side of
+# both halves of their score, so the neutral band is shifted: +.02 macro-F1 against ±.25.
+NEGATIVE_BELOW = {"en": -0.2}
+POSITIVE_ABOVE = {"en": 0.3}
 FEELING_FROM = 0.25
 KEYWORD_MAX_CHARACTERS = 40
 
@@ -56,13 +59,17 @@ def keywords(text: str, spoken: str) -> list[str]:
         return []
     text = emoji.words_only(emoji.read(language.prepare(text)).rest).lower()
     found = _JAPANESE_WORD.findall(text) if spoken == "ja" else []
-    found += [word.removesuffix("'s") for word in _LATIN_WORD.findall(text)]
+    found += [word for word in (word.removesuffix("'s") for word in _LATIN_WORD.findall(text)) if len(word) > 2]
     return list(dict.fromkeys(
-        word for word in found if 2 <= len(word) <= KEYWORD_MAX_CHARACTERS and word not in _EMPTY_WORDS))
+        word for word in found if len(word) <= KEYWORD_MAX_CHARACTERS and word not in _EMPTY_WORDS))
 
 
 def _scored(spoken: str, value: float, feeling: str) -> Scored:
-    label = "positive" if value > FEELING_FROM else "negative" if value < -FEELING_FROM else "neutral"
+    label = "neutral"
+    if value > POSITIVE_ABOVE.get(spoken, FEELING_FROM):
+        label = "positive"
+    elif value < NEGATIVE_BELOW.get(spoken, -FEELING_FROM):
+        label = "negative"
     return Scored(spoken, label, round(value, 4), feeling)
 
 
@@ -86,4 +93,5 @@ _EMPTY_WORDS = frozenset((
     "http https www com wow okay nah yep hey "
     "今日 昨日 明日 今回 今年 自分 本当 本当に 時間 動画 コメント チャンネル 一番 最近 最初 最後 全部 毎回 毎日 "
     "今度 何回 何度 人間 場合 以上 以下 全然 絶対 大変 普通 結構 多分 意味 感じ 今後 以前 皆様 皆さん 途中 "
-    "ユーチューブ ホント マジ ヤバ メッチャ スゴ コレ ソレ サン").split())
+    "ユーチューブ 最高 最悪 大好 素敵 綺麗 "
+    "可愛 面白 上手 感動 応援 期待 感謝 素晴 一緒 ホント マジ ヤバ メッチャ スゴ コレ ソレ サン").split())

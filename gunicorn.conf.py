@@ -1,0 +1,76 @@
+"""How gunicorn runs the app: one gevent worker, which is also the one that runs jobs.
+
+The runner starts here, in the worker, after the app was loaded and before the first request is
+answered; a ``flask …`` command imports the same app and starts nothing.
+"""
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from webapp.errors import SettingsError  # noqa: E402
+from webapp.settings import GRACEFUL_TIMEOUT_SECONDS, WORKER_CONNECTIONS, Settings  # noqa: E402
+
+try:
+    _settings = Settings.load(dotenv=Path(__file__).resolve().parent / ".env")
+except SettingsError as error:
+    sys.exit(f"Ainori cannot start: {error}")
+
+bind = f"{_settings.host}:{_settings.port}"
+worker_class = "gevent"
+workers = 1
+worker_connections = WORKER_CONNECTIONS
+preload_app = False          # the database must be opened by the process that uses it
+max_requests = 0             # a worker that is replaced by count kills what it runs
+timeout = 60
+graceful_timeout = GRACEFUL_TIMEOUT_SECONDS
+keepalive = 2
+control_socket_disable = True
+accesslog = None
+# The first signal wins; a worker must have ended by itself this long after it.
+EXIT_SECONDS = 4.8
+
+
+def nworkers_changed(server, new_value, old_value):
+    """One worker, whatever WEB_CONCURRENCY, GUNICORN_CMD_ARGS or SIGTTIN say: two would each run jobs."""
+    if new_value != 1:
+        server.log.warning("Ainori runs one worker; %s were asked for", new_value)
+        server.num_workers = 1
+
+
+def post_worker_init(worker):
+    """Start the runner: recover first, then claim; only after this returns are requests answered."""
+    from wsgi import app
+
+    from webapp import service
+    try:
+        worker.ainori = service.start(app)
+    except SettingsError as error:
+        worker.log.error("Ainori cannot start: %s", error)
+        sys.exit(4)  # gunicorn's code for an app that failed to load: the master stops too
+    _wrap_signals(worker)
+
+
+def _wrap_signals(worker):
+    """TERM, INT and QUIT all drain: Ctrl-C reaches master and worker, and the master's QUIT follows."""
+    import gevent
+    handlers = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+
+    def begin_to_stop(*_):
+        for number in handlers:
+            signal.signal(number, signal.SIG_IGN)
+        worker.alive = False
+        # Only a mark and a new greenlet: this runs between any two instructions, perhaps inside a verb.
+        gevent.spawn(worker.ainori.stop)
+        gevent.spawn_later(EXIT_SECONDS, os._exit, 0)
+
+    worker.handle_exit = worker.handle_quit = begin_to_stop
+    for number in handlers:
+        signal.signal(number, begin_to_stop)
+
+
+def worker_exit(server, worker):
+    if getattr(worker, "ainori", None) is not None:
+        worker.ainori.stop()

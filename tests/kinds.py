@@ -1,0 +1,91 @@
+"""Kinds that tests run: each does one thing."""
+import time
+
+from pydantic import BaseModel
+
+from webapp.kinds import JobContext, Kind, Refuse, Upload
+
+
+class Nothing(BaseModel):
+    pass
+
+
+class Text(BaseModel):
+    text: str = "x"
+    seconds: float = 0
+    file: Upload | None = None
+
+
+def paid(job: JobContext, params):
+    job.charge()
+    return {"done": True}
+
+
+def slow(job: JobContext, params):
+    job.progress("before", 0, 2)
+    deadline = params.seconds
+    if params.text != "late":
+        job.charge()
+    job.progress("after", 1, 2)
+    for n in range(round(deadline / 0.02)):
+        time.sleep(0.02)
+        job.progress("after", n, deadline / 0.02)
+    return {"text": params.text}
+
+
+def shared(job: JobContext, params):
+    for n in range(round(params.seconds / 0.02)):
+        time.sleep(0.02)
+        job.progress("work", n, params.seconds / 0.02)
+    return {"text": params.text}
+
+
+def stubborn(job: JobContext, params):
+    """A kind that swallows whatever it can, and never reports progress."""
+    job.charge()
+    while True:
+        try:
+            time.sleep(3600)
+        except Exception:
+            pass
+
+
+def broken(job: JobContext, params):
+    job.charge()
+    raise ZeroDivisionError("a bug with a secret in it")
+
+
+def refusing(job: JobContext, params):
+    job.charge()
+    raise Refuse("NOT_TODAY", {"en": "Not today.", "ja": "今日はできません。"}, why="tired")
+
+
+def stepping(job: JobContext, params):
+    """Counts its steps' runs in a file, so that a test sees what a retry repeats."""
+    with job.open(params.file) as file:
+        log = file.read().decode()
+
+    def count():
+        with open(log, "a") as counter:
+            counter.write(f"step by attempt {job.attempt}\n")
+        return {"counted": 1}
+    job.charge()
+    job.step("count", count)
+    job.progress("wait", 0, 1)
+    for n in range(round(params.seconds / 0.02)):
+        time.sleep(0.02)
+        job.progress("wait", n, params.seconds / 0.02)
+    return job.step("count", count)
+
+
+KINDS = [
+    Kind(name="paid", params=Nothing, run=paid, cost=1),
+    Kind(name="free", params=Text, run=shared),
+    Kind(name="slow", params=Text, run=slow, cost=1, exclusive=True, timeout_seconds=60),
+    Kind(name="again", params=Text, run=slow, cost=1, on_interrupt="retry", max_attempts=3, timeout_seconds=60),
+    Kind(name="shared", params=Text, run=shared, share_key=lambda params: params.text, cache_seconds=60),
+    Kind(name="stubborn", params=Nothing, run=stubborn, cost=1, timeout_seconds=1),
+    Kind(name="broken", params=Nothing, run=broken, cost=1),
+    Kind(name="refusing", params=Nothing, run=refusing, cost=1),
+    Kind(name="stepping", params=Text, run=stepping, cost=1, on_interrupt="retry", max_attempts=3),
+]

@@ -1,0 +1,643 @@
+"""Laws of the kind ``comments``: what is read from a file, what is refused, what the report says."""
+import csv
+import json
+import math
+import re
+import statistics
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import jinja2
+import pytest
+from pydantic import ValidationError
+
+from webapp.kinds import Refuse, Upload, comments
+from webapp.kinds.comments.analysis import report as reporting
+from webapp.kinds.comments.analysis import scoring
+from webapp.kinds.comments.analysis.reading import Comment, Reading, Unreadable, clean, likes_of, time_of
+
+HOME = Path(comments.__file__).parent
+ROOT = HOME.parents[1]
+
+
+def read(tmp_path, content, name="file.txt", encoding="utf-8", max_rows=50_000):
+    path = tmp_path / "upload"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+    reading = Reading(str(path), name, max_rows)
+    return list(reading), reading
+
+
+def texts(tmp_path, content, name="file.txt", **more):
+    return [comment.text for comment in read(tmp_path, content, name, **more)[0]]
+
+
+def refusal(tmp_path, content, name="file.txt", **more):
+    with pytest.raises(Unreadable) as caught:
+        read(tmp_path, content, name, **more)
+    assert caught.value.message["en"] and re.search(r"[ぁ-ん]", caught.value.message["ja"])
+    return caught.value
+
+
+def child(*arguments):
+    """The real child process; its lines, parsed."""
+    done = subprocess.run([sys.executable, "-m", "analysis", *map(str, arguments)], cwd=HOME, capture_output=True,
+                          timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.isascii()
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def reported(tmp_path, content, name="file.txt", **options):
+    path = tmp_path / "upload"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    lines = child("report", path, f"--name={name}", f"--options={json.dumps(options)}")
+    rows = [row for line in lines if isinstance(line, list) for row in line]
+    last = [line for line in lines if isinstance(line, dict) and ("report" in line or "refusal" in line)]
+    assert len(last) == 1
+    return last[0].get("report") or last[0], rows
+
+
+def thread(identifier, text, replies=(), total=None, **snippet):
+    top = {"id": identifier, "snippet": {"textDisplay": text, **snippet}}
+    one = {"kind": "youtube#commentThread", "id": identifier,
+           "snippet": {"topLevelComment": top, "totalReplyCount": len(replies) if total is None else total}}
+    if replies:
+        one["replies"] = {"comments": [{"id": f"{identifier}.{n}", "snippet": {"textDisplay": words, "parentId": identifier}}
+                                       for n, words in enumerate(replies)]}
+    return one
+
+
+YT_DLP = {"id": "x", "title": "A &amp; B", "extractor": "youtube", "formats": [{"url": "u"}], "comment_count": 9,
+          "comments": [
+              {"id": "a", "parent": "root", "text": "Great", "like_count": 3, "author": "@me", "author_id": "UC1",
+               "timestamp": 1_700_000_000, "_time_text": "1 year ago"},
+              {"id": "b", "parent": "a", "text": "No", "like_count": None, "author": None, "timestamp": None}]}
+
+
+# --- formats ------------------------------------------------------------------------------------
+
+def test_a_yt_dlp_file_gives_replies_likes_estimated_times_and_the_reported_count(tmp_path):
+    found, reading = read(tmp_path, json.dumps(YT_DLP), "x.info.json")
+    assert found == [Comment("Great", 3, 1_700_000_000.0, "UC1", False), Comment("No", None, None, None, True)]
+    assert (reading.format, reading.coarse, reading.reported, reading.title) == ("yt-dlp", True, 9, "A & B")
+
+
+def test_the_exact_times_of_another_site_are_not_called_estimates(tmp_path):
+    assert read(tmp_path, json.dumps(YT_DLP | {"extractor": "BiliBili"}), "x.info.json")[1].coarse is False
+
+
+@pytest.mark.parametrize("present", ["null", "missing"])
+def test_a_yt_dlp_file_without_comments_says_how_to_get_them(tmp_path, present):
+    data = {**YT_DLP, "comments": None}
+    if present == "missing":
+        del data["comments"]
+    error = refusal(tmp_path, json.dumps(data), "x.info.json")
+    assert error.code == "COMMENTS_NOT_INCLUDED" and "--write-comments" in error.message["ja"]
+
+
+def test_a_large_yt_dlp_file_without_comments_is_told_apart_too(tmp_path):
+    data = {**YT_DLP, "comments": None, "formats": [{"url": "u" * 500}] * 5000}
+    assert refusal(tmp_path, json.dumps(data), "x.info.json").code == "COMMENTS_NOT_INCLUDED"
+
+
+def test_an_empty_list_of_comments_is_no_comments(tmp_path):
+    assert refusal(tmp_path, json.dumps(YT_DLP | {"comments": []}), "x.info.json").code == "NO_COMMENTS"
+    assert refusal(tmp_path, "[]", "x.json").code == "NO_COMMENTS"
+    assert refusal(tmp_path, '{"kind": "youtube#commentThreadListResponse", "items": []}', "x.json").code == "NO_COMMENTS"
+
+
+def test_saved_api_pages_are_read_with_inline_replies_as_one_page_or_a_list(tmp_path):
+    page = {"kind": "youtube#commentThreadListResponse", "nextPageToken": "t", "items": [
+        thread("a", "Tom &amp; <b>Jerry</b><br>at <a href=\"https://x/?t=83\">1:23</a>", ["yes"], likeCount=5,
+               publishedAt="2024-01-02T03:04:05Z", authorDisplayName="@me", authorChannelId={"value": "UC9"}),
+        thread("b", "many", total=12)]}
+    other = {"items": [thread("a", "the same again"), thread("c", "x <3 y")]}
+    found, reading = read(tmp_path, json.dumps(page), "page.json")
+    assert [one.text for one in found] == ["Tom & Jerry\nat 1:23", "yes", "many"]
+    assert found[0] == Comment("Tom & Jerry\nat 1:23", 5, 1_704_164_645.0, "UC9", False) and found[1].is_reply
+    assert reading.format == "youtube-api" and reading.replies_missing == 12
+    found, reading = read(tmp_path, json.dumps([page, other]), "pages.json")
+    assert [one.text for one in found] == ["Tom & Jerry\nat 1:23", "yes", "many", "x <3 y"]
+    assert reading.counts["repeated"] == 1 and reading.replies_missing == 12
+    one_after_another = json.dumps(page, indent=2) + "\n" + json.dumps(other)
+    assert len(texts(tmp_path, one_after_another, "pages.json")) == 4
+    assert texts(tmp_path, json.dumps({"items": [{"id": "r", "snippet": {"textOriginal": "a<b", "parentId": "q"}}]}),
+                 "replies.json") == ["a<b"]
+
+
+@pytest.mark.parametrize("content, expected", [
+    ('["one", "two"]', ["one", "two"]),
+    ('["one", null, "", 5]', ["one"]),
+    ('[{"comment": "one"}, {"Comment": "two"}]', ["one", "two"]),
+    ('[{"コメント": "良い"}]', ["良い"]),
+    ('[{"本文": "良い", "いいね": 3}]', ["良い"]),
+    ('{"data": [{"body": "one"}], "message": "success"}', ["one"]),
+    ('{"comments": ["one", "two"]}', ["one", "two"]),
+    ('{"results": {"items": [{"content": "one"}]}}', ["one"]),
+    ('[{"text": "one", "replies": [{"text": "two"}]}]', ["one", "two"]),
+    ('{"text": "one"}\n{"text": "two"}\n\n{"text": "three"}', ["one", "two", "three"]),
+    ('"one"\n"two"', ["one", "two"]),
+    ('\ufeff[ "one" ]\n', ["one"]),
+    ('[{"text": 2024}, {"text": {"a": 1}}, {"text": "x", "likes": NaN}]', ["2024", "x"]),
+])
+def test_json_in_any_usual_shape_is_read(tmp_path, content, expected):
+    assert texts(tmp_path, content, "x.json") == expected
+
+
+def test_json_is_told_by_its_content_and_a_comment_in_brackets_is_not_json(tmp_path):
+    assert texts(tmp_path, '[{"text": "one"}]', "x.txt") == ["one"]
+    assert texts(tmp_path, "[Verse 1] what a song\n{wow}", "x.txt") == ["[Verse 1] what a song", "{wow}"]
+
+
+@pytest.mark.parametrize("content, line", [
+    ('[\n"one",\n"two"\n', 4), ('[\n{"text": "one"},\n{"text": oops}\n]', 3), ("hello", 1), ('{"text": "a"', 1),
+    ("[" * 100_000, 1), ('[{"likes": ' + "9" * 5_000 + '}]', 1),
+])
+def test_broken_json_is_refused_with_its_line(tmp_path, content, line):
+    error = refusal(tmp_path, content, "x.json")
+    assert (error.code, error.facts) == ("INVALID_JSON", {"line": line})
+
+
+def test_json_broken_far_inside_a_large_file_is_refused_with_its_line(tmp_path):
+    lines = ['{"text": "%s"}' % ("word " * 50)] * 20_000
+    lines[15_000] = '{"text": oops}'
+    error = refusal(tmp_path, "[\n" + ",\n".join(lines) + "\n]", "x.json")
+    assert (error.code, error.facts["line"]) == ("INVALID_JSON", 15_002)
+
+
+def test_json_without_comments_names_the_keys_it_has(tmp_path):
+    error = refusal(tmp_path, '[{"id": 1, "score": 2}]', "x.json")
+    assert error.code == "NO_COMMENT_COLUMN" and error.facts["headers"] == ["id", "score"]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("header", ["text", " Comment ", "COMMENT_TEXT", "本文", "コメント", "ＴＥＸＴ", "textDisplay"])
+def test_a_table_is_read_with_any_delimiter_and_header(tmp_path, delimiter, header):
+    path = tmp_path / "made.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerows([["id", header, "Likes", "published at", "author", "parent id"],
+                          [1, "a, b; c\td \"quoted\"\nsecond line", "1,234", "2024-01-02", "me", ""],
+                          [2, "良い", "", "", "you", "1"], [3, "", 1, "", "", ""]])
+    found, reading = read(tmp_path, path.read_bytes(), "x.csv")
+    assert found == [Comment("a, b; c\td \"quoted\"\nsecond line", 1234, 1_704_153_600.0, "me", False),
+                     Comment("良い", None, None, "you", True)]
+    assert reading.counts["empty"] == 1
+
+
+@pytest.mark.parametrize("content, expected", [
+    ("I love it,5\nI hate it,1\n", ["I love it", "I hate it"]),
+    ("5,I love it\n1,I hate it\n", ["I love it", "I hate it"]),
+    ("I love it, really\nNo\nWell, well, well\n", ["I love it, really", "No", "Well, well, well"]),
+    ("text\nyes, it is\nno\n", ["yes, it is", "no"]),
+    ("id,text\n1,yes, it is, really\n2,no\n", ["yes, it is, really", "no"]),
+    ("sep=;\ntext;likes\nyes;3\n", ["yes"]),
+    ('text,likes\n"never closed,3\n' + "x,1\n" * 40_000, None),
+    ("great video,positive\nbad video,negative\n", ["great video", "bad video"]),
+])
+def test_awkward_tables_give_their_comments(tmp_path, content, expected):
+    found = texts(tmp_path, content, "x.csv")
+    if expected is None:
+        assert len(found) == 40_001     # one open quote does not swallow the rest
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("content, headers", [
+    ("id,score\n1,3\n2,5\n", ["id", "score"]),
+    ("名前,自由記述\n太郎,とても面白い動画だったのでまた見たいです\n", ["名前", "自由記述"]),
+    ("id,when\n", ["id", "when"]),
+])
+def test_a_table_without_comments_names_its_columns(tmp_path, content, headers):
+    error = refusal(tmp_path, content, "x.csv")
+    assert error.code == "NO_COMMENT_COLUMN" and error.facts["headers"] == headers
+    assert headers[0] in error.message["en"] and headers[0] in error.message["ja"]
+
+
+def test_a_table_with_a_header_only_has_no_comments(tmp_path):
+    assert refusal(tmp_path, "text,likes\n", "x.csv").code == "NO_COMMENTS"
+    assert refusal(tmp_path, "text,likes\n ,3\n", "x.csv").code == "NO_COMMENTS"
+
+
+def test_plain_text_is_one_comment_a_line_and_a_table_in_it_is_a_table(tmp_path):
+    assert texts(tmp_path, "one, two\r\n\r\nthree\rfour", "x.txt") == ["one, two", "three", "four"]
+    assert texts(tmp_path, "text,likes\none,2\n", "x.txt") == ["one"]
+    assert texts(tmp_path, "no ending", "") == ["no ending"]
+
+
+# --- encodings ----------------------------------------------------------------------------------
+
+JAPANESE = "本文,高評価\nこの動画は最高でした,3\n泣いた、もう一回見る,1\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp932", "euc_jp"])
+@pytest.mark.parametrize("name", ["x.csv", "x.json", "x.txt"])
+def test_every_usual_encoding_is_read(tmp_path, encoding, name):
+    content = {"x.csv": JAPANESE, "x.txt": "この動画は最高でした\n泣いた、もう一回見る\n",
+               "x.json": '[{"text": "この動画は最高でした"},\n{"text": "泣いた、もう一回見る"}]'}[name]
+    assert texts(tmp_path, content, name, encoding=encoding) == ["この動画は最高でした", "泣いた、もう一回見る"]
+
+
+def test_utf16_with_a_mark_of_either_order_is_read(tmp_path):
+    for order, mark in (("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")):
+        assert texts(tmp_path, mark + JAPANESE.encode(order), "x.csv") == ["この動画は最高でした", "泣いた、もう一回見る"]
+
+
+def test_western_text_is_not_taken_for_japanese(tmp_path):
+    words = ["Schöne Grüße, das Café war großartig", "C’est déjà l’été – voilà", "señor, ¿qué pasa? niño"]
+    assert texts(tmp_path, "\n".join(words), "x.txt", encoding="cp1252") == words
+
+
+def test_bytes_that_are_no_encoding_are_refused(tmp_path):
+    assert refusal(tmp_path, bytes(range(128, 256)) * 20, "x.txt").code == "BAD_ENCODING"
+
+
+def test_utf8_cut_within_a_character_is_read(tmp_path):
+    found, reading = read(tmp_path, "最高でした\n泣いた".encode()[:-1], "x.txt")
+    assert [one.text for one in found] == ["最高でした", "泣い�"] and reading.repaired
+
+
+def test_a_stray_zero_does_not_make_utf16_of_a_file(tmp_path):
+    assert texts(tmp_path, "one\0 more\nçéà\0\n", "x.txt") == ["one more", "çéà"]
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("content", [b"", b"  \n\t\r\n", b"\xef\xbb\xbf", b"\0\0\0", "\u3000\n".encode()])
+@pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.json"])
+def test_an_empty_file_is_called_empty(tmp_path, content, name):
+    assert refusal(tmp_path, content, name).code == "FILE_EMPTY"
+
+
+@pytest.mark.parametrize("magic, name, word", [
+    (b"%PDF-1.7\n", "x.csv", "PDF"), (b"\x89PNG\r\n\x1a\n", "x.txt", "image"), (b"\xff\xd8\xff\xe0", "x.jpg", "image"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1", "x.xls", "Excel"), (b"\x1f\x8b\x08", "x.json.gz", "compressed"),
+    (b"\0\0\0\x18ftypmp42", "x.mp4", "video"), (b"{\\rtf1 hello}", "x.json", "rich text"),
+    (b"<!DOCTYPE html><p>hi", "x.txt", "web page"), (b"WEBVTT\n\n00:01", "x.txt", "subtitle"),
+    (b"SQLite format 3\0", "x.db", "database"), (bytes(range(256)) * 8, "x.csv", "binary"),
+])
+def test_what_is_no_text_is_named(tmp_path, magic, name, word):
+    error = refusal(tmp_path, magic + b"\x01\x02", name)
+    assert error.code == "UNSUPPORTED_FORMAT" and word in error.message["en"]
+
+
+@pytest.mark.parametrize("inside, name, word, advice", [
+    ("xl/workbook.xml", "x.xlsx", "Excel", "CSV UTF-8"), ("xl/workbook.xml", "x.csv", "Excel", "CSV UTF-8"),
+    ("Index/Document.iwa", "x.numbers", "Numbers", "CSV UTF-8"), ("comments.csv", "x.zip", "zip", "Extract"),
+])
+def test_a_packed_file_says_what_to_do(tmp_path, inside, name, word, advice):
+    path = tmp_path / "packed"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr(inside, "x")
+    error = refusal(tmp_path, path.read_bytes(), name)
+    assert error.code == "UNSUPPORTED_FORMAT" and word in error.message["en"] and advice in error.message["en"]
+
+
+def test_one_row_more_than_allowed_is_refused_with_the_limit(tmp_path):
+    assert len(texts(tmp_path, "a\n\nb\nc", max_rows=3)) == 3
+    error = refusal(tmp_path, "a\nb\nc\nd", max_rows=3)
+    assert (error.code, error.facts) == ("FILE_TOO_LARGE", {"limit_rows": 3})
+
+
+# --- awkward comments ---------------------------------------------------------------------------
+
+@pytest.mark.parametrize("given, meant", [
+    ("it&#39;s", "it's"), ("it&amp;#39;s", "it's"), ("a<br>b<BR />c", "a\nb\nc"), ("a&lt;br&gt;b", "a\nb"),
+    ("?a=1&copy=2 &copy; AT&T", "?a=1&copy=2 © AT&T"), ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+    ("a\0b\x1bc", "abc"), ("\ufeff text \r\n", "text"), ("\ud83d\ude00 \ud83d x", "😀 � x"), ("😂😂", "😂😂"),
+    ("مرحبا", "مرحبا"), ("Z̴̛a̵l̷g̸o̴", "Z̴̛a̵l̷g̸o̴"), ("I <3 you & me", "I <3 you & me"), ("&#0;&#xD800;x", "��x"),
+])
+def test_a_comment_is_read_as_it_was_written(given, meant):
+    assert clean(given) == meant
+    clean(given).encode()
+
+
+@pytest.mark.parametrize("given, meant", [
+    (5, 5), ("1,234", 1234), ("1.2K", 1200), ("3万", 30000), ("１２", 12), (None, None), ("", None), ("many", None),
+    (-1, None), (math.nan, None), (math.inf, None), (True, None), (2.0, 2)])
+def test_likes_are_whole_numbers_or_unknown(given, meant):
+    assert likes_of(given) == meant
+
+
+@pytest.mark.parametrize("given, meant", [
+    (1_700_000_000, 1_700_000_000), (1_700_000_000_000, 1_700_000_000), ("1700000000", 1_700_000_000),
+    ("2023-11-14T22:13:20Z", 1_700_000_000), ("2023-11-15T07:13:20+09:00", 1_700_000_000),
+    ("2023/11/14 22:13:20", 1_700_000_000), ("2023年11月14日 22時13分20", 1_700_000_000), ("20231114", 1_699_920_000),
+    (None, None), ("", None), (0, None), ("yesterday", None), ("2023-13-45", None), (math.nan, None), (1e300, None),
+    ("1/2/2024", None), (True, None)])
+def test_times_are_seconds_in_utc_or_unknown(given, meant):
+    assert time_of(given) == meant
+
+
+def test_a_comment_longer_than_any_real_one_is_cut_and_counted(tmp_path):
+    found, reading = read(tmp_path, "x" * 10_001 + "\n" + "y" * 10_000)
+    assert [len(one.text) for one in found] == [10_000, 10_000] and reading.counts["shortened"] == 1
+
+
+# --- the child process --------------------------------------------------------------------------
+
+def test_a_check_says_ok_or_refuses_and_never_loads_the_analysers(tmp_path):
+    (tmp_path / "good").write_text("I love it")
+    (tmp_path / "bad").write_text("[oops")
+    assert child("check", tmp_path / "good", "--name=x.txt") == [{"ok": True}]
+    [line] = child("check", tmp_path / "bad", "--name=x.json")
+    assert line["refusal"]["code"] == "INVALID_JSON" and line["refusal"]["facts"] == {"line": 1}
+
+
+def test_rows_come_in_the_files_order_with_scores_and_never_a_name(tmp_path):
+    data = [{"text": f"I love this {n}", "author": "Jane Roe" if n % 2 else "John Doe", "likes": n,
+             "published_at": "2024-01-02T03:04:05Z"} for n in range(250)]
+    data[7]["text"] = "한국어 댓글입니다"
+    report, rows = reported(tmp_path, json.dumps(data), "x.json")
+    assert [row[0] for row in rows] == [one["text"] for one in data]
+    assert rows[0][1:7] == ["en", "positive", rows[0][3], rows[0][4], 0, "2024-01-02T03:04:05.000Z"] and rows[0][3] > 0.25
+    assert rows[7][1:5] == ["ko", "", None, ""]
+    assert "Jane" not in json.dumps([report, rows]) and len({row[8] for row in rows}) == 2 == report["coverage"]["authors"]
+    _, again = reported(tmp_path, json.dumps(data), "x.json")
+    assert again[0][8] != rows[0][8], "the key of the authors' hashes is kept nowhere"
+
+
+def test_the_report_is_the_same_for_the_same_file(tmp_path):
+    content = (HOME / "sample.csv").read_bytes()
+    assert reported(tmp_path, content, "s.csv")[0] == reported(tmp_path, content, "s.csv")[0]
+
+
+def test_only_other_languages_are_not_called_neutral(tmp_path):
+    report, _ = reported(tmp_path, "한국어 댓글입니다\n정말 좋아요 이 영상", "x.txt")
+    assert report["headline"]["code"] == "nothing_scored" and report["polarity"]["counts"]["neutral"] == 0
+    assert report["coverage"]["by_language"] == {"ko": 2} and report["coverage"]["not_scored"] == 2
+    assert report["polarity"]["mean"] is None and report["polarity"]["shares"] is None
+
+
+def test_one_long_text_five_hundred_times_is_one_example_and_many_duplicates(tmp_path):
+    report, rows = reported(tmp_path, ("I love this. " * 800)[:10_000].strip() + "\n", "x.txt")
+    assert len(rows) == 1
+    report, rows = reported(tmp_path, (("I love this. " * 800)[:9_999] + "\n") * 500, "x.txt")
+    assert len(rows) == 500 and report["duplicates"] == {"count": 499, "share": 0.998, "most_repeated": 500}
+    assert len(report["examples"]["positive"]) == 1 and len(report["examples"]["positive"][0]["text"]) <= 240
+    assert len(json.dumps(report)) < 20_000
+
+
+LIKED = "text,likes,date,parent\na one,1,2024-01-03,\nb two,9,2024-01-01,\nc three,5,2024-01-02,x\nd four,,2024-01-04,\n"
+
+
+@pytest.mark.parametrize("options, kept, note", [
+    ({}, "abcd", None),
+    ({"max_comments": 2, "order": "relevance"}, "bc", {"code": "left_out_less_liked", "count": 2}),
+    ({"max_comments": 2, "order": "time"}, "ad", {"code": "left_out_older", "count": 2}),
+    ({"include_replies": False}, "abd", {"code": "replies_left_out", "count": 1}),
+    ({"max_comments": 4}, "abcd", None),
+])
+def test_the_choices_decide_which_comments_are_kept(tmp_path, options, kept, note):
+    report, rows = reported(tmp_path, LIKED, "x.csv", **options)
+    assert "".join(row[0][0] for row in rows) == kept
+    assert report["coverage"]["notes"] == ([note] if note else []) and report["coverage"]["in_file"] == 4
+
+
+def test_a_file_of_replies_without_replies_is_refused(tmp_path):
+    answer, _ = reported(tmp_path, "text,parent\na,x\n", "x.csv", include_replies=False)
+    assert answer["refusal"]["code"] == "NO_COMMENTS"
+
+
+# --- the report's arithmetic --------------------------------------------------------------------
+
+def test_every_figure_agrees_with_the_rows(tmp_path):
+    source = list(csv.DictReader(open(HOME / "sample.csv", encoding="utf-8")))
+    data = [{"text": one["text"], "likes": n % 7, "timestamp": 1_700_000_000 + n * 86_400} for n, one in enumerate(source)]
+    report, rows = reported(tmp_path, json.dumps(data), "x.json")
+    scored = [row for row in rows if row[2]]
+    scores = [row[3] for row in scored]
+    polarity, coverage = report["polarity"], report["coverage"]
+    assert coverage["analysed"] == len(rows) == len(source) and coverage["scored"] == len(scored)
+    for label in ("positive", "neutral", "negative"):
+        mine = [row for row in scored if row[2] == label]
+        assert polarity["counts"][label] == len(mine)
+        assert polarity["shares"][label] == pytest.approx(len(mine) / len(scored), abs=1e-4)
+        assert polarity["like_weighted"][label] == pytest.approx(
+            sum(1 + row[5] for row in mine) / sum(1 + row[5] for row in scored), abs=1e-4)
+    mean, reach = statistics.mean(scores), 1.96 * statistics.stdev(scores) / math.sqrt(len(scores))
+    assert polarity["mean"] == pytest.approx(mean, abs=2e-4)
+    assert polarity["interval"] == pytest.approx([mean - reach, mean + reach], abs=5e-4)
+    assert sum(one["count"] for one in report["emotions"]) == sum(bool(row[4]) for row in scored)
+    assert sum(one["count"] for one in report["histogram"]) == len(scored)
+    for one in report["histogram"][1:-1]:
+        assert one["count"] == sum(one["from"] <= score < one["to"] for score in scores)
+    assert coverage["by_language"] == dict(sorted(
+        ((language, sum(row[1] == language for row in rows)) for language in {row[1] for row in rows}),
+        key=lambda one: (-one[1], one[0])))
+    bins = report["timeline"]["bins"]
+    assert sum(one["count"] for one in bins) == len(rows) and sum(one["scored"] for one in bins) == len(scored)
+    first = [row[3] for row in scored if bins[0]["start"] <= row[6] < bins[1]["start"]]
+    assert bins[0]["mean"] == pytest.approx(statistics.mean(first), abs=2e-4)
+    assert (coverage["from"], coverage["to"]) == (rows[0][6], rows[-1][6])
+
+
+def made(*entries):
+    """A report over (text, score[, likes, at])."""
+    one = reporting.Report("m", "1")
+    for text, score, *more in entries:
+        label = "" if score is None else "positive" if score > .25 else "negative" if score < -.25 else "neutral"
+        one.add(Comment(text, *more), scoring.Scored("en", label, score, "joy" if label else ""),
+                lambda text, language: text.lower().split())
+    return one.result({}, {}, {"reported": 0, "in_file": 0, "replies_missing": None}, [])
+
+
+@pytest.mark.parametrize("scores, code", [
+    ([.9, .9, -.9], "mostly_positive"), ([-.9, -.9, .9], "mostly_negative"), ([0, 0, .9], "mostly_neutral"),
+    ([.9] * 4 + [-.9] * 2 + [0] * 3, "more_positive"), ([-.9] * 4 + [.9] * 2 + [0] * 3, "more_negative"),
+    ([.9] * 10 + [-.9] * 10 + [0] * 3, "mixed"), ([None], "nothing_scored")])
+def test_the_headline_says_what_prevails(scores, code):
+    assert made(*((f"t{n}", score) for n, score in enumerate(scores)))["headline"]["code"] == code
+
+
+@pytest.mark.parametrize("many, few", [(29, True), (30, False)])
+def test_fewer_than_thirty_scored_comments_are_warned_about(many, few):
+    assert made(*((f"t{n}", .5) for n in range(many)))["polarity"]["few"] is few
+
+
+def test_one_comment_has_a_mean_but_no_interval():
+    polarity = made(("t", .5))["polarity"]
+    assert polarity["mean"] == .5 and polarity["interval"] is None and polarity["like_weighted"] is None
+
+
+def test_a_word_of_one_side_is_found_on_that_side_and_spam_counts_once():
+    found = made(*[(f"crash again {n}", -.8) for n in range(9)], *[(f"lovely again {n}", .8) for n in range(9)],
+                 *[("spam spam", .8)] * 50)["keywords"]
+    assert found["negative"][0]["word"] == "crash" and found["positive"][0]["word"] == "lovely"
+    assert not {"again", "spam"} & {one["word"] for side in found.values() for one in side}
+
+
+def test_the_memory_for_words_is_bounded(monkeypatch):
+    monkeypatch.setattr(reporting, "WORDS_HELD_MAX", 50)
+    one = reporting.Report("m", "1")
+    for n in range(500):
+        one.add(Comment(f"crash w{n} v{n}"), scoring.Scored("en", "negative", -.5, ""), lambda text, _: text.split())
+        assert len(one.words) <= 50
+    assert ("en", "crash") in one.words
+
+
+def test_times_of_the_video_are_counted_once_a_comment_and_clock_times_are_not():
+    times = made(("1:23 and 1:23 wow", .5), ("at １：２３", -.5), ("1:02:03 yes", .1), ("see 1:02:03", .3),
+                 ("at 8:30 pm", 0), ("by 8:30 pm", 0), ("12:345 2:1 1:2:3", 0))["times"]
+    assert times == [{"time": "1:23", "seconds": 83, "comments": 2, "mean": 0.0},
+                     {"time": "1:02:03", "seconds": 3723, "comments": 2, "mean": .2}]
+
+
+@pytest.mark.parametrize("days, coarse, unit", [
+    (0, False, "hour"), (2, False, "hour"), (3, False, "day"), (60, False, "day"), (61, False, "week"), (421, False, "month"),
+    (2000, False, "year"), (36_000, False, "year"), (3, True, "day"), (15, True, "week"), (61, True, "month"), (731, True, "year")])
+def test_the_timelines_bins_follow_the_span_and_include_empty_ones(days, coarse, unit):
+    one = reporting.Report("m", "1")
+    for at in (1_000_000_000, 1_000_000_000 + days * 86_400):
+        one.add(Comment("t", at=float(at)), scoring.Scored("en", "neutral", .1, ""), lambda *_: [])
+    line = one.result({}, {}, {"reported": 2, "in_file": 2, "replies_missing": None, "coarse": coarse}, [])["timeline"]
+    assert (line["unit"], line["coarse"]) == (unit, coarse) and len(line["bins"]) <= 101
+    assert sum(one["count"] for one in line["bins"]) == 2 and line["bins"][-1]["count"] >= 1
+    assert all(one["mean"] is None for one in line["bins"] if not one["count"])
+
+
+# --- the kind -----------------------------------------------------------------------------------
+
+class Context:
+    """The part of a JobContext that the kind uses, over the real child process."""
+
+    lang, settings = "en", {"MAX_UPLOAD_ROWS": "3"}
+
+    def __init__(self, path):
+        self.path, self.said, self.exported = path, [], []
+
+    def open(self, upload):
+        return open(self.path, "rb")
+
+    def run_command(self, args, *, on_line=None, cwd=None, input=None):
+        done = subprocess.run(args, cwd=cwd, capture_output=True, check=True)
+        if on_line is None:
+            return done.stdout
+        for line in done.stdout.splitlines(keepends=True):
+            on_line(line)
+
+    def progress(self, stage, done=None, total=None, message=None):
+        self.said.append((stage, done, total))
+
+    def rows(self, rows):
+        self.exported = list(rows)
+
+
+def params(name="x.txt", **more):
+    return comments.Params(file=Upload(name=name, size=1, sha256="a" * 64), **more)
+
+
+def test_a_run_reports_progress_exports_every_comment_and_returns_plain_json(tmp_path):
+    (tmp_path / "upload").write_text("I love it\nI hate it\n=HYPERLINK(1)\n")
+    job = Context(tmp_path / "upload")
+    result = comments.run(job, params())
+    assert json.loads(json.dumps(result)) == result and result["coverage"]["analysed"] == 3
+    assert [row["text"] for row in job.exported] == ["I love it", "I hate it", "=HYPERLINK(1)"]
+    assert list(job.exported[0]) == ["text", "language", "label", "score", "emotion", "likes", "published_at",
+                                     "is_reply", "author"]
+    stages = [name for name, _ in comments.KIND.stages]
+    assert list(dict.fromkeys(stage for stage, *_ in job.said)) == stages and ("analyse", 3, 3) in job.said
+
+
+def test_the_check_refuses_with_code_message_and_facts_before_anything_is_stored(tmp_path):
+    (tmp_path / "upload").write_text("a\nb\nc\nd\n")
+    with pytest.raises(Refuse) as caught:
+        comments.check(Context(tmp_path / "upload"), params())
+    assert caught.value.code == "FILE_TOO_LARGE" and caught.value.facts == {"limit_rows": 3}
+    assert set(caught.value.message) == {"en", "ja"}
+
+
+@pytest.mark.parametrize("name", ["-x.csv", "a\0b.c\0sv", "x.\udcffcsv", "../x.csv", "日本.ｃｓｖ", "x" * 5000, ""])
+def test_no_name_of_a_file_reaches_the_command_line(tmp_path, name):
+    (tmp_path / "upload").write_text("I love it")
+    comments.check(Context(tmp_path / "upload"), params(name))
+
+
+def test_the_share_key_is_the_content_and_what_changes_the_result():
+    assert comments.share_key(params("a.txt", lang="ja")) == comments.share_key(params("b.txt", order="time"))
+    assert len({comments.share_key(params(**more)) for more in (
+        {}, {"max_comments": 5}, {"max_comments": 5, "order": "time"}, {"include_replies": False})}) == 4
+
+
+@pytest.mark.parametrize("wrong, where", [
+    ({"max_comments": 0}, "max_comments"), ({"max_comments": 10_001}, "max_comments"), ({"order": "x"}, "order"),
+    ({"lang": "fr"}, "lang"), ({"video": "x"}, "video"), ({"file": None}, "file")])
+def test_wrong_params_are_refused_at_their_field(wrong, where):
+    with pytest.raises(ValidationError) as caught:
+        comments.Params(**{"file": Upload(name="x", size=1, sha256="a"), **wrong})
+    assert [error["loc"] for error in caught.value.errors()] == [(where,)]
+
+
+def test_no_file_at_all_is_said_in_both_languages():
+    with pytest.raises(ValidationError) as caught:
+        comments.Params()
+    [error] = caught.value.errors()
+    assert error["loc"] == ("file",) and error["msg"] == "Choose a file with comments." and "ファイル" in error["ctx"]["ja"]
+
+
+def test_the_contract_of_the_kind():
+    kind = comments.KIND
+    assert (kind.cost, kind.exclusive, kind.cache_seconds, kind.timeout_seconds) == (0, False, 21_600, 600)
+    assert (kind.on_interrupt, kind.max_attempts, kind.upload_field) == ("retry", 3, "file")
+    said = json.dumps([kind.title, kind.noun, kind.description, kind.stages,
+                       kind.params.model_json_schema()["properties"]], ensure_ascii=False)
+    assert not re.search(r"\bjobs?\b|ジョブ", said, re.I)
+    assert (HOME / kind.sample).is_file()
+
+
+def test_the_child_needs_nothing_of_the_application():
+    for path in (HOME / "analysis").glob("*.py"):
+        assert not re.search(r"^\s*(from|import) (webapp|flask|gevent|pydantic)\b", path.read_text(), re.M), path
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+def page(result):
+    folders = jinja2.FileSystemLoader([ROOT / "templates", HOME])
+    env = jinja2.Environment(loader=folders, autoescape=True, undefined=jinja2.StrictUndefined)
+    return env.get_template("result.html").render(
+        result=result, job={"links": {"self": "/api/jobs/1"}}, lang="en", _=lambda text, **more: text % more if more else text)
+
+
+def test_the_page_shows_the_figures_links_the_exports_and_escapes_the_comments(tmp_path):
+    nasty = "<script>alert(1)</script> I love \"this\" <img src=x onerror=alert(1)>"
+    data = YT_DLP | {"title": "<b>t</b>", "comments": [
+        {"id": str(n), "parent": "root", "text": f"{nasty} 1:23 {n}", "timestamp": 1_700_000_000 + n} for n in range(40)]}
+    result, _ = reported(tmp_path, json.dumps(data), "x.info.json")
+    html = page(result)
+    assert "Mostly positive: 40 of 40 scored comments." in html and "estimates" in html
+    assert "/api/jobs/1/export.csv" in html and "/api/jobs/1/export.json" in html
+    assert "<script" not in html and "<img" not in html and "&lt;script&gt;" in html and "<b>t</b>" not in html
+    assert " style=" not in html and not re.search(r"\son\w+=", re.sub(r"&lt;.*?&gt;", "", html))
+
+
+def test_every_picture_of_the_page_has_words_and_every_empty_chart_says_so(tmp_path):
+    html = page(reported(tmp_path, "I love it\nI hate it", "x.txt")[0])
+    assert "Fewer than 30" in html and "The file gives no dates." in html and "No time is named twice." in html
+    for picture in re.findall(r"<svg.*?</svg>", html, re.S):
+        assert 'aria-hidden="true"' in picture or ('role="img"' in picture and "<title>" in picture)
+    html = page(reported(tmp_path, "한국어 댓글입니다", "x.txt")[0])
+    assert "No comment could be scored" in html and "No emotions were found." in html
+
+
+# --- size ---------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("shape", ["emoji.json", "half-width kana.csv"])
+def test_the_largest_upload_is_checked_quickly_and_in_little_memory(tmp_path, shape):
+    path = tmp_path / "upload"
+    if shape == "emoji.json":       # characters of four bytes, as a plain json.load would keep them
+        path.write_text(json.dumps([{"id": str(n), "text": "😂 what a nice video " * 16, "author": f"@{n}"}
+                                    for n in range(50_000)], ensure_ascii=False))
+    else:                           # one byte each in the file, three in UTF-8
+        path.write_bytes(("本文\n" + "これはすごい、" * 20 + "\n" + ("ｽｺﾞｲ" * 97 + "です\n") * 49_999).encode("cp932"))
+    assert 18_000_000 < path.stat().st_size < 21_000_000
+    measure = ("import resource, subprocess, sys, time; start = time.monotonic(); "
+               "subprocess.run([sys.executable, '-m', 'analysis', *sys.argv[1:]], check=True, stdout=sys.stderr); "
+               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024, time.monotonic() - start)")
+    done = subprocess.run([sys.executable, "-c", measure, "check", path, f"--name={shape}"], cwd=HOME,
+                          capture_output=True, check=True, timeout=60)
+    assert done.stderr.strip() == b'{"ok":true}'
+    peak_mb, seconds = map(float, done.stdout.split())
+    assert peak_mb < 110 and seconds < 10

@@ -1,0 +1,344 @@
+"""The JSON API: parse, one domain call, answer. Errors are RFC 9457 problems with ``code`` and facts."""
+import csv
+import hashlib
+import io
+import json
+from collections import Counter
+
+import gevent
+from flask import Blueprint, Response, current_app, g, jsonify, request, send_from_directory
+from gevent.event import Event
+
+from webapp import db, jobs, ledger, messages, recovery, runner, web
+from webapp.errors import InvalidInput, LoginRequired, NotFound, TooManyStreams
+
+blueprint = Blueprint("api", __name__)
+
+FREE_DISK_BYTES_MIN = 50_000_000
+STREAM_SECONDS_MAX = 50       # hosts cut streams at 30 to 60 s: we end them first
+STREAM_COMMENT_SECONDS = 15   # a write is the only way to learn that the client has gone
+STREAM_LOOK_SECONDS = 1       # right across processes; within one, a signal makes it instant
+
+
+# ------------------------------------------------------------------------------------------- kinds
+
+@blueprint.get("/api/kinds")
+def kinds():
+    return {"kinds": [web.kind_json(kind, messages.language()) for kind in current_app.kinds.values()]}
+
+
+@blueprint.route("/api/kinds/<name>/precheck", methods=["GET", "POST"])
+def precheck(name):
+    kind, who = web.kind_named(name), web.preview_asker()
+    raw, files = web.received(kind) if request.method == "POST" else ({}, {})
+    balance = ledger.available(who.user_id) if who.user_id != -1 else 0
+    answer = {"ok": False, "cost": None if callable(kind.cost) else kind.cost, "balance": balance,
+              "in_flight_job_id": None, "would_join": False, "cached": False, "reasons": []}
+    try:
+        order = web.order_of(kind, raw, files, who)
+    except InvalidInput as error:
+        if request.method == "GET":  # nothing was entered yet: only what needs no input is said
+            return {**answer, **_standing(kind, who, balance)}
+        return {**answer, "reasons": [error.code], "errors": messages.field_errors(error)}
+    except LoginRequired as error:
+        return {**answer, "cost": error.facts["cost"], "reasons": [error.code]}
+    except Exception as error:
+        refusal, status = web.as_refusal(error)
+        if status >= 500:
+            raise
+        return {**answer, "reasons": [refusal.code], "message": messages.refusal(refusal)}
+    found = jobs.preview(order)
+    recovery.expire_now_and_then(current_app.settings.retention_days)
+    return {**answer, **found, "cost": order.cost, "ok": not found["reasons"]}
+
+
+def _standing(kind, who, balance):
+    """What can be said without params: is one in flight, would the points do."""
+    cost = 0 if callable(kind.cost) else kind.cost
+    way = db.value("SELECT id FROM jobs WHERE status IN ('pending', 'running') AND exclusive_key = ?",
+                   (f"{kind.name}:{who.user_id}",)) if kind.exclusive else None
+    reasons = (["LOGIN_REQUIRED"] if cost and who.is_guest else ["JOB_IN_FLIGHT"] if way
+               else ["INSUFFICIENT_POINTS"] if cost > balance else [])
+    return {"ok": not reasons, "in_flight_job_id": way, "reasons": reasons}
+
+
+@blueprint.post("/api/kinds/<name>/jobs")
+def submit(name):
+    kind = web.kind_named(name)
+    raw, files = web.received(kind)
+    key = request.headers.get("Idempotency-Key", "").strip()
+    if len(key) > 200:
+        raise InvalidInput([{"field": "Idempotency-Key", "type": "string_too_long", "facts": {"max_length": 200},
+                             "message": "too long"}])
+    return submission_answer(web.submit(kind, raw, files, f"api:{key}" if key else None))
+
+
+def submission_answer(submission):
+    """202 for what is in flight, 200 for what was there already."""
+    recovery.expire_now_and_then(current_app.settings.retention_days)
+    job = jobs.poll(submission.job_id)
+    answer = jsonify(job=web.job_json(job), joined=submission.outcome == "joined",
+                     cached=submission.outcome == "cached")
+    answer.status_code = 202 if submission.outcome in ("new", "joined") else 200
+    answer.headers["Location"] = f"/api/jobs/{job['id']}"
+    answer.headers["Retry-After"] = str(web.retry_after_seconds(job) or 1)
+    return answer
+
+
+# -------------------------------------------------------------------------------------------- jobs
+
+def _own(job_id):
+    """The job, reaped and settled if need be; somebody else's does not exist."""
+    if not jobs.visible(job_id, web.viewer_id()):
+        raise NotFound()
+    return jobs.poll(job_id)
+
+
+@blueprint.get("/api/jobs")
+def listing():
+    limit = 20
+    found = jobs.listing(web.viewer_id(), kind=request.args.get("kind"), status=request.args.get("status"),
+                         before=request.args.get("cursor"), limit=limit + 1)
+    shown = [jobs.poll(job["id"]) if job["status"] == "running" or job["settlement"] in ("due", "unknown") else job
+             for job in found[:limit]]
+    return {"jobs": [web.job_json(job, with_result=False) for job in shown],
+            "next_cursor": found[limit - 1]["id"] if len(found) > limit else None}
+
+
+@blueprint.get("/api/jobs/<job_id>")
+def job(job_id):
+    row = _own(job_id)
+    body = current_app.json.dumps(web.job_json(row))
+    answer = Response(body, mimetype="application/json")
+    answer.set_etag(hashlib.sha256(body.encode()).hexdigest()[:32])
+    after = web.retry_after_seconds(row)
+    if after is not None:
+        answer.headers["Retry-After"] = str(after)
+    return answer.make_conditional(request)
+
+
+@blueprint.post("/api/jobs/<job_id>/cancellation")
+def cancellation(job_id):
+    _own(job_id)
+    jobs.cancel(job_id, web.viewer_id())
+    answer = jsonify(web.job_json(jobs.poll(job_id)))
+    answer.status_code = 202
+    return answer
+
+
+@blueprint.post("/api/jobs/<job_id>/retry")
+def retry(job_id):
+    row = _own(job_id)
+    kind = current_app.kinds.get(row["kind"])
+    return submission_answer(jobs.retry(kind, row, web.asker(), settings=current_app.settings.for_kind(kind)
+                                        if kind else {}, max_pending=current_app.settings.max_pending_jobs))
+
+
+@blueprint.get("/api/jobs/<job_id>/files/<name>")
+def file(job_id, name):
+    row = _own(job_id)
+    known = {file["name"]: file for file in jobs.files(job_id)}
+    if row["status"] != "succeeded" or name not in known:
+        raise NotFound()
+    answer = send_from_directory(runner.files_folder(job_id), name, mimetype=known[name]["media_type"],
+                                 as_attachment=True)
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    return answer
+
+
+@blueprint.get("/api/jobs/<job_id>/export.<any(csv, json):form>")
+def export(job_id, form):
+    row = _own(job_id)
+    path = runner.files_folder(job_id) / runner.ROWS_FILE
+    if row["status"] != "succeeded" or row["rows_count"] is None or not path.is_file():
+        raise NotFound()
+    lines = _lines_of(path)
+    answer = Response(_as_csv(lines) if form == "csv" else _as_json(lines),
+                      mimetype="text/csv" if form == "csv" else "application/json")
+    answer.headers["Content-Disposition"] = f'attachment; filename="{row["kind"]}-{row["number"]}.{form}"'
+    return answer
+
+
+def _lines_of(path):
+    """The stored rows, as JSON texts; it lets others run between chunks."""
+    with path.open("rb") as file:
+        for n, line in enumerate(file):
+            if n % 200 == 199:
+                gevent.sleep(0)
+            yield line.decode()
+
+
+def _as_json(lines):
+    yield "["
+    for n, line in enumerate(lines):
+        yield ("," if n else "") + "\n" + line.rstrip("\n")
+    yield "\n]\n"
+
+
+def _as_csv(lines):
+    """With a byte order mark, without which spreadsheets read UTF-8 as something else."""
+    buffer = io.StringIO()
+    writer = None
+    yield "\ufeff"
+    for line in lines:
+        row = json.loads(line)
+        if writer is None:
+            writer = csv.DictWriter(buffer, list(row), extrasaction="ignore")
+            writer.writeheader()
+        writer.writerow({name: _neutralised(value) for name, value in row.items()})
+        if buffer.tell() > 32_000:
+            yield buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _neutralised(value):
+    """A cell that a spreadsheet would run as a formula is made text."""
+    if isinstance(value, str) and value.lstrip(" ")[:1] in ("=", "+", "-", "@", "\t", "\r", "\n"):
+        return "'" + value
+    return value
+
+
+# ----------------------------------------------------------------------------------- live progress
+
+@blueprint.get("/api/jobs/<job_id>/events")
+def events(job_id):
+    """Server-sent events from the stored ones: ``progress`` until ``done``."""
+    row = _own(job_id)
+    try:
+        after = int(request.headers.get("Last-Event-ID", request.args.get("after", 0)))
+    except ValueError:
+        after = 0
+    if _all_said(row) and after and not jobs.events(job_id, after):
+        return Response(status=204)
+    stream = _stream(current_app._get_current_object(), job_id, web.viewer_id(), web.locale_name(), after)
+    answer = Response(current_app.streams.keep(web.viewer_id(), stream), mimetype="text/event-stream")
+    answer.headers["X-Accel-Buffering"] = "no"
+    return answer
+
+
+def _all_said(row):
+    """``done`` only when a job is final and its points are settled (or unknown)."""
+    return row["status"] not in jobs.IN_FLIGHT and row["settlement"] != "due"
+
+
+def _stream(app, job_id, viewer_id, locale, after):
+    from flask_babel import force_locale
+    changed, ends, spoke_at = Event(), db.clock() + STREAM_SECONDS_MAX, db.clock()
+    jobs.signals.listeners.setdefault(job_id, set()).add(changed)
+    try:
+        yield "retry: 2000\n\n"
+        while db.clock() < ends and not jobs.signals.draining:
+            changed.clear()
+            row, news = jobs.poll(job_id), jobs.events(job_id, after)
+            if news or (_all_said(row) and not after):
+                after = news[-1]["seq"] if news else after
+                with app.test_request_context(), force_locale(locale):
+                    body = app.json.dumps(messages.job_json(row, viewer_id, app.kinds, app.settings.support_contact,
+                                                            with_result=False))
+                yield f"id: {after}\nevent: {'done' if _all_said(row) else 'progress'}\ndata: {body}\n\n"
+                spoke_at = db.clock()
+            if _all_said(row):
+                return
+            changed.wait(timeout=STREAM_LOOK_SECONDS)
+            if db.clock() - spoke_at >= STREAM_COMMENT_SECONDS:
+                yield ": still here\n\n"
+                spoke_at = db.clock()
+    finally:
+        listeners = jobs.signals.listeners.get(job_id, set())
+        listeners.discard(changed)
+        if not listeners:
+            jobs.signals.listeners.pop(job_id, None)
+
+
+class Streams:
+    """Places for live streams: bounded for the server and for each person, freed when the stream ends."""
+
+    def __init__(self, total_max, per_user_max):
+        self.total_max, self.per_user_max = total_max, per_user_max
+        self.open = Counter()
+
+    def keep(self, user_id, stream):
+        """The stream, counted while it runs. Raises ``TooManyStreams`` over the caps."""
+        if self.open.total() >= self.total_max or self.open[user_id] >= self.per_user_max:
+            raise TooManyStreams(total_max=self.total_max, per_user_max=self.per_user_max)
+        return self._counted(user_id, stream)
+
+    def _counted(self, user_id, stream):
+        self.open[user_id] += 1
+        try:
+            yield from stream
+        finally:
+            self.open[user_id] -= 1
+            if not self.open[user_id]:
+                del self.open[user_id]
+
+
+# ------------------------------------------------------------------------------------------ points
+
+@blueprint.get("/api/points")
+def points():
+    if g.viewer is None:
+        raise LoginRequired(cost=0)
+    user_id = g.viewer["id"]
+    cursor = request.args.get("cursor", "")
+    found = ledger.statement(user_id, int(cursor) if cursor.isdigit() else None, limit=51)
+    return {"balance": ledger.balance(user_id), "available": ledger.available(user_id),
+            "entries": [{name: entry[name] for name in ("id", "kind", "points", "balance_after", "job_id", "note",
+                                                        "created_at")} for entry in found[:50]],
+            "next_cursor": str(found[49]["id"]) if len(found) > 50 else None}
+
+
+# ------------------------------------------------------------------------------------------ health
+
+@blueprint.get("/healthz")
+def healthz():
+    """While the process serves. It touches no database: a busy file is no reason to restart."""
+    return {"status": "ok"}
+
+
+@blueprint.get("/readyz")
+def readyz():
+    reasons = []
+    if jobs.signals.draining:
+        reasons.append("draining")
+    try:
+        db.value("SELECT 1")
+    except Exception as error:
+        reasons.append(f"database: {error}")
+    if web.disk_space_bytes(current_app.settings.folder) < FREE_DISK_BYTES_MIN:
+        reasons.append("disk space")
+    return ({"status": "unavailable", "reasons": reasons}, 503) if reasons else {"status": "ready"}
+
+
+# ---------------------------------------------------------------------------------------- problems
+
+def problem(error):
+    """An RFC 9457 answer for any error of a request."""
+    refusal, status = web.as_refusal(error)
+    title = messages.refusal(refusal, current_app.settings.support_contact)
+    body = {**refusal.facts, "type": "about:blank", "title": title, "status": status, "detail": title,
+            "code": refusal.code}
+    if isinstance(refusal, InvalidInput):
+        body["errors"] = messages.field_errors(refusal)
+    answer = Response(current_app.json.dumps(body), status=status, mimetype="application/problem+json")
+    if refusal.code == "JOB_IN_FLIGHT":
+        answer.headers["Location"] = f"/api/jobs/{refusal.facts['job_id']}"
+    if status == 401:
+        answer.headers["WWW-Authenticate"] = "Bearer"
+    after = web.retry_seconds_of(refusal, status)
+    if after is not None:
+        answer.headers["Retry-After"] = str(after)
+    return answer
+
+
+def _headers(answer):
+    if request.path.startswith("/api/") and "Cache-Control" not in answer.headers:
+        answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+def register(app):
+    app.streams = Streams(app.settings.max_streams, app.settings.max_streams_per_user)
+    app.after_request(_headers)

@@ -1,0 +1,295 @@
+"""Codes and facts to sentences, in the viewer's language: the one place where money is put into words.
+
+English is the source; ``translations/`` holds the others. Everything here runs in a request (or under
+``flask_babel.force_locale``), whose locale is the viewer's.
+"""
+import json
+
+from flask_babel import format_decimal, get_locale, gettext as _, ngettext
+
+from webapp import jobs
+from webapp.kinds import in_language
+
+# Endings that came from outside the work itself.
+INTERRUPTIONS = {"INTERRUPTED", "TIMED_OUT", "KIND_GONE"}
+
+
+def language():
+    locale = get_locale()
+    return locale.language if locale is not None and locale.language in ("en", "ja") else "en"
+
+
+def points(n):
+    return ngettext("%(num)s point", "%(num)s points", n, num=format_decimal(n))
+
+
+# ---------------------------------------------------------------------------------------- refusals
+
+def refusal(error, support_contact=""):
+    """The sentence for a refusal: what is wrong, and what to do."""
+    facts = error.facts
+    code = error.code
+    if hasattr(error, "message"):
+        return in_language(error.message, language())
+    if code == "INVALID_INPUT":
+        return " ".join(problem["message"] for problem in field_errors(error)) or _("Please check what you entered.")
+    make = _REFUSALS.get(code)
+    if make is None:
+        return _("Something went wrong on our side. Please try again.")
+    return make(facts)
+
+
+_REFUSALS = {
+    "UNKNOWN_KIND": lambda f: _("There is nothing of this name here."),
+    "NOT_FOUND": lambda f: _("This does not exist, or it is not yours. If you paid points for it, please tell us the "
+                             "number on your statement."),
+    "LOGIN_REQUIRED": lambda f: _("This costs points: please sign in first."),
+    "BAD_TOKEN": lambda f: _("This access token is not valid. Ask the operator for a new one."),
+    "CSRF": lambda f: _("This page was open for too long or came from elsewhere. Nothing was sent; please try again."),
+    "INSUFFICIENT_POINTS": lambda f: _(
+        "This costs %(cost)s and you have %(balance)s available. Nothing was started and nothing was used.",
+        cost=points(f["cost"]), balance=points(f["balance"])),
+    "JOB_IN_FLIGHT": lambda f: _("You already have one of these in progress. No points were used for this request."),
+    "ALREADY_FINAL": lambda f: _("It has already finished: there is nothing to cancel."),
+    "NOT_RETRYABLE": lambda f: {
+        "NOT_FAILED": _("Only what has failed can be tried again."),
+        "INPUT_GONE": _("The file you sent is no longer kept: please send it again."),
+        "KIND_GONE": _("This site no longer offers this."),
+    }.get(f.get("reason"), _("This cannot be tried again.")),
+    "IDEMPOTENCY_KEY_REUSED": lambda f: _("This key was used for another request. Use a new key. No points were used."),
+    "FILE_TOO_LARGE": lambda f: _("The file is too large: at most %(limit)s MB. Nothing was stored.",
+                                  limit=f.get("limit_mb")),
+    "UNSUPPORTED_MEDIA_TYPE": lambda f: _("Send JSON, or a form with the file. Nothing was stored."),
+    "RATE_LIMITED": lambda f: _("Too many requests from your address. Please wait %(seconds)s seconds and try again. "
+                                "Nothing was started.", seconds=f.get("retry_after_seconds")),
+    "BUSY": lambda f: _("The database is busy. Nothing was stored and no points were used; please try again in a moment."),
+    "QUEUE_FULL": lambda f: _("Too much is waiting at the moment. Nothing was stored and no points were used; please try "
+                              "again later."),
+    "TOO_MANY_STREAMS": lambda f: _("Too many live views are open. The page asks again by itself."),
+    "SHUTTING_DOWN": lambda f: _("The server is restarting. Nothing was stored and no points were used; please try again "
+                                 "in a moment."),
+    "STORAGE_UNAVAILABLE": lambda f: _("The server cannot store anything at the moment. No points were used; please try "
+                                       "again later."),
+    "METHOD_NOT_ALLOWED": lambda f: _("This address does not answer that method."),
+    "BAD_REQUEST": lambda f: _("The request could not be read: %(detail)s", detail=f.get("detail", "")),
+}
+
+
+def field_errors(error):
+    """``[{field, message}]`` of an ``InvalidInput``, in the viewer's language."""
+    lang = language()
+    return [{"field": problem["field"], "message": _field_message(problem, lang)} for problem in error.facts["errors"]]
+
+
+def _field_message(problem, lang):
+    if not isinstance(problem["message"], str):
+        return in_language(problem["message"], lang)
+    facts = problem.get("facts", {})
+    make = _FIELD_MESSAGES.get(problem.get("type"))
+    if make is not None:
+        return make(facts)
+    text = problem["message"].removeprefix("Value error, ")
+    return text[:1].upper() + text[1:]
+
+
+_FIELD_MESSAGES = {
+    "missing": lambda f: _("This is needed."),
+    "string_too_short": lambda f: _("This is needed."),
+    "string_too_long": lambda f: _("At most %(n)s characters.", n=f.get("max_length")),
+    "string_type": lambda f: _("This must be text."),
+    "greater_than_equal": lambda f: _("Must be at least %(n)s.", n=f.get("ge")),
+    "greater_than": lambda f: _("Must be more than %(n)s.", n=f.get("gt")),
+    "less_than_equal": lambda f: _("Must be at most %(n)s.", n=f.get("le")),
+    "less_than": lambda f: _("Must be less than %(n)s.", n=f.get("lt")),
+    "int_parsing": lambda f: _("This must be a whole number."),
+    "int_from_float": lambda f: _("This must be a whole number."),
+    "int_type": lambda f: _("This must be a whole number."),
+    "float_parsing": lambda f: _("This must be a number."),
+    "float_type": lambda f: _("This must be a number."),
+    "finite_number": lambda f: _("This must be a number."),
+    "bool_parsing": lambda f: _("This must be yes or no."),
+    "bool_type": lambda f: _("This must be yes or no."),
+    "literal_error": lambda f: _("Must be one of: %(choices)s.", choices=f.get("expected")),
+    "enum": lambda f: _("Must be one of: %(choices)s.", choices=f.get("expected")),
+    "extra_forbidden": lambda f: _("There is no such field."),
+    "model_type": lambda f: _("Please choose a file."),
+    "json_invalid": lambda f: _("This is not valid JSON."),
+}
+
+
+# ------------------------------------------------------------------------------------------ money
+
+def money_sentence(job, money, facts, support_contact=""):
+    """What happened to the points. After an interruption the claims are fixed: none used, returned,
+    being checked, or not to be confirmed (with the number to tell us)."""
+    interrupted = job["error_code"] in INTERRUPTIONS
+    if money == "checking":
+        return _("The work was interrupted. We are checking what happened…")
+    if money == "unknown":
+        return _unknown_sentence(job, support_contact)
+    if money == "refunded":
+        n, balance = facts["points"], facts["balance"]
+        if interrupted:
+            return ngettext(
+                "The work was interrupted. The %(num)s point it had used has been returned (balance %(balance)s).",
+                "The work was interrupted. The %(num)s points it had used have been returned (balance %(balance)s).",
+                n, balance=balance)
+        return ngettext("The %(num)s point it had used has been returned (balance %(balance)s).",
+                        "The %(num)s points it had used have been returned (balance %(balance)s).", n, balance=balance)
+    if money == "consumed":
+        return _consumed_sentence(job, facts)
+    if interrupted:
+        return _("The work was interrupted. No points were used.")
+    if job["status"] in jobs.IN_FLIGHT:
+        return _("No points have been used yet.") if job["cost"] else _("This is free.")
+    return _("No points were used.")
+
+
+def _unknown_sentence(job, contact):
+    if contact:
+        return _("The work was interrupted and we could not confirm your points. Please tell us number %(number)s at "
+                 "%(contact)s.", number=job["number"], contact=contact)
+    return _("The work was interrupted and we could not confirm your points. Please tell us number %(number)s.",
+             number=job["number"])
+
+
+def _consumed_sentence(job, facts):
+    n, balance = facts["points"], facts["balance"]
+    if job["error_code"] == "CANCELLED":
+        return ngettext("You cancelled after %(num)s point had been used: it is kept (balance %(balance)s).",
+                        "You cancelled after %(num)s points had been used: they are kept (balance %(balance)s).",
+                        n, balance=balance)
+    if job["kept_by"]:
+        return ngettext("%(num)s point was used and is kept; the operator has looked at it (balance %(balance)s).",
+                        "%(num)s points were used and are kept; the operator has looked at it (balance %(balance)s).",
+                        n, balance=balance)
+    return ngettext("%(num)s point was used (balance %(balance)s).",
+                    "%(num)s points were used (balance %(balance)s).", n, balance=balance)
+
+
+def cancel_sentence(job, money, others):
+    """What a cancel would mean, said beforehand."""
+    if others:
+        return _("Others wait for the same: it goes on for them, and you only leave.")
+    if money == "consumed":
+        return _("The points have been used already: if you cancel now they are not returned.")
+    return _("Nothing has been used: if you cancel now, no points are used.") if job["cost"] else _("This is free.")
+
+
+# ------------------------------------------------------------------------------------------- errors
+
+def error_sentence(job):
+    """Why a job failed."""
+    code = job["error_code"]
+    facts = json.loads(job["error_facts"] or "{}")
+    if facts.get("message"):
+        return in_language(facts["message"], language())
+    make = _ERRORS.get(code)
+    return make(facts) if make else _("It could not be finished (%(code)s).", code=code)
+
+
+_ERRORS = {
+    "INTERRUPTED": lambda f: _("The server stopped while this was being worked on."),
+    "TIMED_OUT": lambda f: _("This took longer than allowed and was stopped."),
+    "CANCELLED": lambda f: _("You cancelled this."),
+    "INSUFFICIENT_POINTS": lambda f: _("Your points no longer sufficed when the work began to cost."),
+    "UPSTREAM_UNAVAILABLE": lambda f: _("The service at %(host)s did not answer. Please try again later.",
+                                        host=f.get("host", "?")),
+    "KIND_GONE": lambda f: _("This site no longer offers this."),
+    "AI_UNAVAILABLE": lambda f: _("The AI did not answer. Please try again later."),
+    "STORAGE_UNAVAILABLE": lambda f: _("The server could not store anything. Please try again later."),
+    "BUSY": lambda f: _("The database was busy for too long. Please try again."),
+    "INTERNAL_ERROR": lambda f: _("Something went wrong on our side; the operator has been told."),
+}
+
+
+def status_label(job):
+    if job["status"] == "failed" and job["error_code"] == "CANCELLED":
+        return _("Cancelled")
+    if job["status"] == "failed" and job["error_code"] in INTERRUPTIONS:
+        return _("Interrupted")
+    return {"pending": _("Waiting"), "running": _("In progress"), "succeeded": _("Done"),
+            "failed": _("Failed")}[job["status"]]
+
+
+def progress_sentence(kind, job):
+    """What it is doing now: '<stage>: 420 of 1,000', or the kind's own words."""
+    lang = language()
+    note = json.loads(job["progress_note"] or "{}")
+    if job["status"] == "pending":
+        return _("Waiting for a free place.") if not job["attempt"] else _("Waiting to be tried again.")
+    if job["status"] == "succeeded":
+        return _("Done.")
+    if job["status"] == "failed":
+        return error_sentence(job)
+    if note.get("message"):
+        return in_language(note["message"], lang)
+    stage = kind.stage_in(job["stage"], lang) if kind else (job["stage"] or "")
+    if not stage:
+        return _("Starting.")
+    if note.get("done") is not None and note.get("total"):
+        return _("%(stage)s: %(done)s of %(total)s", stage=stage, done=_number(note["done"]), total=_number(note["total"]))
+    return stage
+
+
+def _number(n):
+    return format_decimal(round(n, 1) if isinstance(n, float) else n)
+
+
+def event_sentence(kind, event):
+    """One line of the receipt, or ``None`` for what only the live view needs."""
+    data = json.loads(event["data"] or "{}")
+    if event["event"] == "progress":
+        stage = kind.stage_in(data.get("stage"), language()) if kind else data.get("stage")
+        return stage or None
+    make = _EVENTS.get(event["event"])
+    return make(data) if make else None
+
+
+_EVENTS = {
+    "submitted": lambda d: _("Accepted; it costs %(cost)s.", cost=points(d["cost"])) if d.get("cost") else _("Accepted."),
+    "joined": lambda d: _("Somebody else asked for the same and shares this."),
+    "left": lambda d: _("Somebody who shared this has left."),
+    "claimed": lambda d: _("Started."),
+    "charged": lambda d: _("%(points)s used (balance %(balance)s).", points=points(d["points"]), balance=d["balance"]),
+    "refunded": lambda d: _("%(points)s returned (balance %(balance)s).", points=points(d["points"]),
+                            balance=d["balance"]),
+    "released": lambda d: _("The server was restarted: this goes back into the queue."),
+    "interrupted": lambda d: _("Took too long and was stopped.") if d.get("reason") == "timed_out"
+    else _("Interrupted: the server stopped."),
+    "cancel_requested": lambda d: _("You asked to cancel."),
+    "succeeded": lambda d: _("Finished."),
+    "failed": lambda d: _("Ended without a result."),
+    "settled": lambda d: _("%(points)s returned (balance %(balance)s).", points=points(d["points"]), balance=d["balance"])
+    if d.get("points") else None,
+    "unknown": lambda d: _("Your points could not be confirmed; the operator has been told."),
+}
+
+
+# ---------------------------------------------------------------------------------- the Job as JSON
+
+def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
+    """A job as the contract shows it to this person."""
+    kind = kinds.get(job["kind"])
+    money, facts = jobs.money(job, viewer_id)
+    path = f"/api/jobs/{job['id']}"
+    error = None
+    if job["status"] == "failed":
+        own = json.loads(job["error_facts"] or "{}")
+        own.pop("message", None)
+        error = {**own, "code": job["error_code"], "message": error_sentence(job)}
+    return {
+        "id": job["id"], "number": job["number"], "kind": job["kind"], "status": job["status"], "stage": job["stage"],
+        "progress": round(job["progress"], 4), "message": progress_sentence(kind, job), "attempt": job["attempt"],
+        "attempts_spent": job["attempts_spent"], "max_attempts": job["max_attempts"], "cost": job["cost"],
+        "money": money, "money_message": money_sentence(job, money, facts, support_contact), "error": error,
+        "result": json.loads(job["result"]) if with_result and job["result"] else None,
+        "files": [{"name": file["name"], "media_type": file["media_type"], "size_bytes": file["size_bytes"],
+                   "href": f"{path}/files/{file['name']}"} for file in jobs.files(job["id"])]
+        if job["status"] == "succeeded" else [],
+        "retry_of": job["retry_of"], "cancel_requested_at": job["cancel_requested_at"], "created_at": job["created_at"],
+        "started_at": job["started_at"], "finished_at": job["finished_at"],
+        "links": {"self": path, "events": f"{path}/events", "page": f"/jobs/{job['id']}",
+                  **({"csv": f"{path}/export.csv", "json": f"{path}/export.json"} if job["rows_count"] is not None
+                     and not job["expired_at"] else {})},
+    }

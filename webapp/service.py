@@ -1,0 +1,39 @@
+"""The working part of a server process: recovery, runner and scheduler, started and stopped together."""
+import logging
+import time
+
+import gevent
+
+from webapp import recovery
+from webapp.runner import Runner
+
+log = logging.getLogger(__name__)
+
+
+class Service:
+    def __init__(self, app):
+        self.app = app
+        self.runner = Runner(app.kinds, app.settings, app.upstream)
+        self._scheduler = None
+
+    def start(self, role="server"):
+        """Register as a worker, recover what a dead one left, then claim."""
+        began = time.perf_counter()
+        self.runner.start(role)
+        found = recovery.at_start(self.app.kinds)
+        if found.interrupted or found.resumed or found.points or found.unknown:
+            log.warning("after a restart: %s interrupted, %s resumed, %s points returned, %s unknown, %.1f s",
+                        found.interrupted, found.resumed, found.points, found.unknown, time.perf_counter() - began)
+        self._scheduler = gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds)
+        self.runner.begin()
+        return self
+
+    def stop(self):
+        """Drain. May be called twice; returns when nothing of ours runs any more."""
+        self.runner.drain()
+        if self._scheduler is not None:
+            self._scheduler.kill()
+
+
+def start(app):
+    return Service(app).start()

@@ -1,0 +1,333 @@
+"""What the browser's and the API's front ends share: who asks, what came in, how a refusal is answered."""
+import hashlib
+import json
+import os
+import secrets
+import time
+from dataclasses import replace
+
+import gevent
+from flask import Request, current_app, g, request, session
+from flask_babel import get_locale
+from flask_wtf.csrf import CSRFError, CSRFProtect
+from limits import parse as parse_rate
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.utils import secure_filename
+
+from webapp import accounts, db, jobs, messages
+from webapp.errors import (
+    AinoriError,
+    BadCsrfToken,
+    BadToken,
+    FileTooLarge,
+    InvalidInput,
+    RateLimited,
+    UnknownKind,
+    UnsupportedMediaType,
+)
+from webapp.kinds import Upload, in_language
+
+JSON_BYTES_MAX = 1_000_000
+FORM_OVERHEAD_BYTES = 1_000_000
+# What of a refused upload is still read (and thrown away), so that the browser gets to see the answer.
+DISCARDED_BYTES_MAX = 200_000_000
+DISCARD_SECONDS_MAX = 20
+SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+
+csrf = CSRFProtect()
+
+
+# --------------------------------------------------------------------------------- uploads come in
+
+class Incoming:
+    """A file part of a form, written straight to where uploads are kept, its hash taken on the way."""
+
+    def __init__(self, folder):
+        self.path = folder / f"incoming-{secrets.token_hex(8)}"
+        self.size = 0
+        self._hash = hashlib.sha256()
+        self._file = open(self.path, "w+b")
+
+    def write(self, data):
+        self.size += len(data)
+        self._hash.update(data)
+        return self._file.write(data)
+
+    @property
+    def sha256(self):
+        return self._hash.hexdigest()
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["_file"], name)
+
+    def discard(self):
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+
+class UploadRequest(Request):
+    """A request whose files never pass through memory whole."""
+
+    def _get_file_stream(self, total_content_length, content_type, filename=None, content_length=None):
+        incoming = Incoming(current_app.settings.folder / "uploads")
+        g.setdefault("incoming", []).append(incoming)
+        return incoming
+
+
+def discard_incoming(_error=None):
+    """What was not adopted by a job is deleted when the request ends."""
+    for incoming in g.pop("incoming", ()):
+        incoming.discard()
+
+
+def received(kind):
+    """``(raw params, {field: Received})`` of this request, JSON or form. Raises ``InvalidInput``, ``FileTooLarge``,
+    ``UnsupportedMediaType``."""
+    if request.mimetype == "application/json" or not request.content_length and not request.form:
+        return _from_json(), {}
+    if request.mimetype not in ("multipart/form-data", "application/x-www-form-urlencoded"):
+        raise UnsupportedMediaType()
+    raw = {name: value for name, value in request.form.items() if value != "" and name not in RESERVED_FIELDS}
+    files = {}
+    for name, part in request.files.items():
+        if not part.filename and not part.stream.size:
+            continue  # the browser sends an empty part for a field left empty
+        limit_mb = current_app.settings.max_upload_mb
+        if part.stream.size > limit_mb * 1024 * 1024:
+            raise FileTooLarge(limit_mb=limit_mb)
+        part.stream.flush()
+        files[name] = jobs.Received(part.stream.path, Upload(
+            name=_file_name(part.filename), size=part.stream.size, sha256=part.stream.sha256))
+    return raw, files
+
+
+# Form fields that are ours, not the kind's.
+RESERVED_FIELDS = {"csrf_token", "form_key", "sample"}
+
+
+def _file_name(name):
+    """What the visitor's computer called it, without folders or control characters; at most 100 characters."""
+    name = (name or "").replace("\\", "/").rpartition("/")[2]
+    name = "".join(char for char in name if char.isprintable()).strip()
+    return name[-100:] or secure_filename(name) or "file"
+
+
+def _from_json():
+    if not request.content_length and not request.headers.get("Transfer-Encoding"):
+        return {}
+    try:
+        raw = json.loads(request.get_data())
+    except ValueError:
+        raw = None
+    if not isinstance(raw, dict):
+        raise InvalidInput([{"field": "", "type": "json_invalid", "facts": {}, "message": "not a JSON object"}])
+    return raw
+
+
+# ------------------------------------------------------------------------------------- who asks
+
+def identify():
+    """Find out who asks, before each request: a bearer token, else the signed cookie, else nobody."""
+    g.viewer = None
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        g.viewer = accounts.by_token(token.strip())
+        if g.viewer is None:
+            raise BadToken()
+        return
+    if request.endpoint in ("static", "api.healthz", "api.readyz"):
+        return
+    if session.get("user_id") is not None:
+        g.viewer = accounts.by_id(session["user_id"])
+    if request.method not in SAFE_METHODS:
+        _refuse_forged()
+
+
+def _refuse_forged():
+    """A browser's unsafe request with a cookie needs its page's token. One without a cookie carries no
+    power to abuse, but its answer would set one: so not across sites either."""
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        raise BadCsrfToken()
+    if current_app.session_interface.get_cookie_name(current_app) in request.cookies:
+        try:
+            csrf.protect()
+        except CSRFError:
+            raise BadCsrfToken() from None
+
+
+def limit_body():
+    """Only a form with a file may be large."""
+    if request.mimetype != "multipart/form-data":
+        request.max_content_length = JSON_BYTES_MAX
+
+
+def viewer_id():
+    """The asker's user id, or -1 (nobody's)."""
+    return g.viewer["id"] if g.viewer is not None else -1
+
+
+def asker():
+    """Who asks, as somebody who can own work: a newcomer becomes a guest, known by a signed cookie."""
+    if g.viewer is None:
+        lang = messages.language()
+        g.viewer = accounts.by_id(accounts.add_guest(lang))
+        session["user_id"] = g.viewer["id"]
+        session.permanent = True
+    return jobs.Asker(g.viewer["id"], g.viewer["email"] is None, messages.language())
+
+
+def preview_asker():
+    """Like ``asker``, but nobody is made: what only asks stores nothing."""
+    if g.viewer is not None:
+        return asker()
+    return jobs.Asker(-1, True, messages.language())
+
+
+def choose_language():
+    """By cookie, then account, then what the browser prefers."""
+    chosen = request.cookies.get("lang") or (g.get("viewer") is not None and g.viewer["lang"])
+    if chosen in ("en", "ja"):
+        return chosen
+    return request.accept_languages.best_match(["en", "ja"], "en")
+
+
+class Limit:
+    """So many of one action for one client address, as in ``30/hour``."""
+
+    def __init__(self, action, rate):
+        self._action, self._rate = action, parse_rate(rate)
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+
+    def check(self):
+        """Count this request. Raises ``RateLimited``."""
+        address = request.remote_addr or "?"
+        if not self._limiter.hit(self._rate, self._action, address):
+            resets_at, _ = self._limiter.get_window_stats(self._rate, self._action, address)
+            raise RateLimited(retry_after_seconds=max(1, round(resets_at - time.time())))
+
+
+# -------------------------------------------------------------------------------- one domain call
+
+def kind_named(name):
+    kind = current_app.kinds.get(name)
+    if kind is None:
+        raise UnknownKind(kind=name)
+    return kind
+
+
+def order_of(kind, raw, files, who, idempotency_key=None):
+    params = jobs.parse(kind, raw, files)
+    return jobs.order(kind, params, who, settings=current_app.settings.for_kind(kind), files=files,
+                      idempotency_key=idempotency_key)
+
+
+def submit(kind, raw, files, idempotency_key=None, form_key=None):
+    """Check and accept this request's order. Returns a ``Submission``.
+
+    ``form_key`` was minted when the form was rendered: with the fields it makes the idempotency key,
+    so that a double click is one job, and an edited form after 'back' is another.
+    """
+    who = preview_asker()
+    if who.is_guest:
+        current_app.guest_limit.check()
+    order = order_of(kind, raw, files, who, idempotency_key)  # refused here, it leaves no guest behind
+    if form_key:
+        order = replace(order, idempotency_key=f"form:{form_key}:{order.params_hash[:16]}")
+    if who.user_id == -1:
+        who = asker()
+        order = replace(order, asker=who, exclusive_key=f"{kind.name}:{who.user_id}" if kind.exclusive else None)
+    return jobs.submit(order, max_pending=current_app.settings.max_pending_jobs, files=files)
+
+
+def job_json(job, with_result=True):
+    return messages.job_json(job, viewer_id(), current_app.kinds, current_app.settings.support_contact, with_result)
+
+
+def retry_after_seconds(job):
+    """When to come back: soon at first, then ever less often. ``None`` for what is final and settled."""
+    if job["status"] not in jobs.IN_FLIGHT and job["settlement"] != "due":
+        return None
+    age = db.value("SELECT (julianday('now') - julianday(?)) * 86400.0", (job["created_at"],))
+    return 1 if age < 30 else 2 if age < 120 else 5 if age < 600 else 10
+
+
+def kind_json(kind, lang):
+    """What ``GET /api/kinds`` says of a kind."""
+    return {
+        "name": kind.name, "title": kind.title_in(lang), "noun": kind.noun_in(lang),
+        "description": in_language(kind.description, lang),
+        "cost": None if callable(kind.cost) else kind.cost,
+        "limits": {"timeout_seconds": kind.timeout_seconds, "max_attempts": kind.attempts_max,
+                   "exclusive": kind.exclusive, "shared": kind.share_key is not None,
+                   "cache_seconds": kind.cache_seconds, "max_upload_mb": current_app.settings.max_upload_mb},
+        "upload_field": kind.upload_field,
+        "stages": [{"name": name, "title": in_language(title, lang)} for name, title in kind.stages],
+        "params": params_schema(kind, lang),
+    }
+
+
+def params_schema(kind, lang):
+    """The JSON Schema of a kind's params, its texts in this language."""
+    schema = kind.params.model_json_schema()
+    schema.get("$defs", {}).pop("Upload", None)
+    for name, field in schema.get("properties", {}).items():
+        translated = field.pop("ja", None)
+        if lang == "ja" and translated:
+            field.update(translated)
+        if name == kind.upload_field:
+            for key in ("$ref", "anyOf", "allOf", "default"):
+                field.pop(key, None)
+            field.update({"type": "string", "format": "binary"})
+    if not schema.get("$defs"):
+        schema.pop("$defs", None)
+    return schema
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+def as_refusal(error):
+    """Any error of a request as one of ours, and its HTTP status."""
+    if isinstance(error, AinoriError):
+        return error, current_app.status_of(error)
+    if isinstance(error, RequestEntityTooLarge):
+        _discard_body()
+        return FileTooLarge(limit_mb=current_app.settings.max_upload_mb), 413
+    refusal = AinoriError()
+    if isinstance(error, HTTPException):
+        code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.code, "BAD_REQUEST")
+        refusal.code = code
+        if code == "BAD_REQUEST":
+            refusal.facts = {"detail": error.description}
+        return refusal, error.code
+    current_app.logger.exception("%s %s failed", request.method, request.path)
+    return refusal, 500
+
+
+def _discard_body():
+    """Closing on a client that is still sending resets the connection: it would never see why."""
+    stream, left = request.environ["wsgi.input"], DISCARDED_BYTES_MAX
+    with gevent.Timeout(DISCARD_SECONDS_MAX, False):
+        try:
+            while left > 0 and (chunk := stream.read(65536)):
+                left -= len(chunk)
+                gevent.sleep(0)
+        except (OSError, ValueError):
+            pass
+
+
+def retry_seconds_of(error, status):
+    """The Retry-After of a refusal, or ``None``."""
+    if "retry_after_seconds" in error.facts:
+        return error.facts["retry_after_seconds"]
+    return {"QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}.get(error.code, 10) if status == 503 else None
+
+
+def locale_name():
+    return str(get_locale() or "en")
+
+
+def disk_space_bytes(folder):
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
