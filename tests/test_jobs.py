@@ -1,7 +1,8 @@
 """The state machine, from the outside: what is submitted, joined, refused, cancelled, tried again."""
 import gevent
 
-from webapp import db, jobs, ledger
+from webapp import accounts, db, jobs, ledger, workers
+from webapp.errors import LostFence
 
 
 def test_a_paid_job_lives_its_life(service, person):
@@ -10,5 +11,348 @@ def test_a_paid_job_lives_its_life(service, person):
     assert answer.status_code == 202 and answer.headers["Location"] == f"/api/jobs/{answer.json['job']['id']}"
     job = someone.finished(answer.json["job"]["id"])
     assert (job["status"], job["money"], job["result"]) == ("succeeded", "consumed", {"done": True})
-    assert someone.balance() == 2
     assert job["money_message"] == "1 point was used (balance 2)."
+    assert someone.balance() == 2
+    story = [event["event"] for event in jobs.events(job["id"])]
+    assert story == ["submitted", "claimed", "charged", "succeeded"]
+
+
+# ------------------------------------------------------------------------------------- the ladder
+
+def test_the_same_key_finds_the_same_job_and_other_params_are_refused(app, person):
+    someone = person()
+    first = someone.submit("free", key="k", text="a")
+    again = someone.submit("free", key="k", text="a")
+    assert (first.status_code, again.status_code) == (202, 200)
+    assert again.json["job"]["id"] == first.json["job"]["id"]
+    assert (again.json["joined"], again.json["cached"]) == (False, False)
+    other = someone.submit("free", key="k", text="b")
+    assert other.status_code == 422 and other.json["code"] == "IDEMPOTENCY_KEY_REUSED"
+    assert len(jobs.listing()) == 1
+
+
+def test_a_key_is_one_persons_own(app, person):
+    one, two = person(), person()
+    assert one.submit("free", key="k").json["job"]["id"] != two.submit("free", key="k").json["job"]["id"]
+
+
+def test_fifty_requests_for_the_same_thing_are_one_job(app, person):
+    people = [person(points=0) for _ in range(5)]
+    asks = [gevent.spawn(people[n % 5].submit, "shared", text="same") for n in range(50)]
+    answers = [ask.get() for ask in asks]
+    assert len({answer.json["job"]["id"] for answer in answers}) == 1
+    assert sum(not answer.json["joined"] for answer in answers) == 1
+    assert jobs.watchers(answers[0].json["job"]["id"]) == 5
+
+
+def test_a_retry_after_a_join_finds_the_same_job(app, person):
+    owner, joiner = person(), person()
+    job_id = owner.submit("shared", text="x").json["job"]["id"]
+    joined = joiner.submit("shared", key="mine", text="x")
+    again = joiner.submit("shared", key="mine", text="x")
+    assert joined.json["joined"] and joined.status_code == 202
+    assert again.status_code == 200 and again.json["job"]["id"] == job_id
+
+
+def test_a_fresh_result_is_reused_and_becomes_visible(service, person):
+    one, two = person(), person()
+    job_id = one.submit("shared", text="x").json["job"]["id"]
+    one.finished(job_id)
+    assert two.get(f"/api/jobs/{job_id}").status_code == 404
+    answer = two.submit("shared", text="x")
+    assert answer.status_code == 200 and answer.json["cached"] and answer.json["job"]["id"] == job_id
+    assert two.job(job_id)["result"] == {"text": "x"}
+
+
+def test_an_exclusive_kind_has_one_in_flight_and_says_which(app, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    refused = someone.submit("slow")
+    assert refused.status_code == 409 and refused.json["code"] == "JOB_IN_FLIGHT"
+    assert refused.json["job_id"] == job_id and refused.headers["Location"] == f"/api/jobs/{job_id}"
+    assert person().submit("slow").status_code == 202
+
+
+def test_twenty_submits_at_once_of_an_exclusive_kind_make_one_job(app, person):
+    someone = person(points=20)
+    codes = [greenlet.get().status_code for greenlet in [gevent.spawn(someone.submit, "slow") for _ in range(20)]]
+    assert sorted(codes) == [202] + [409] * 19
+
+
+def test_one_point_cannot_start_two_paid_jobs(app, person):
+    someone = person(points=1)
+    assert someone.submit("paid").status_code == 202
+    refused = someone.submit("refusing")
+    assert refused.status_code == 402
+    assert (refused.json["code"], refused.json["cost"], refused.json["balance"]) == ("INSUFFICIENT_POINTS", 1, 0)
+    assert someone.balance() == 1 and len(jobs.listing()) == 1
+
+
+def test_a_guest_may_run_what_is_free_and_is_asked_to_sign_in_for_the_rest(app, client):
+    assert client.post("/api/kinds/paid/jobs", json={}).status_code == 401
+    assert db.value("SELECT count(*) FROM users") == 0  # a refusal leaves nobody behind
+    answer = client.post("/api/kinds/free/jobs", json={})
+    assert answer.status_code == 202
+    assert client.get(f"/api/jobs/{answer.json['job']['id']}").status_code == 200
+    assert app.test_client().get(f"/api/jobs/{answer.json['job']['id']}").status_code == 404
+
+
+def test_a_full_queue_refuses_and_stores_nothing(settings, person, monkeypatch):
+    from webapp import create_app
+    app = create_app(settings(MAX_PENDING_JOBS=2))
+    client = app.test_client()
+    assert [client.post("/api/kinds/free/jobs", json={}, headers=_token(client)).status_code
+            for _ in range(3)] == [202, 202, 503]
+    assert len(jobs.listing()) == 2
+
+
+def _token(client, made={}):
+    if made.get("store") is not db.store:
+        made["store"], made["token"] = db.store, accounts.new_token()
+        accounts.add_user("queue@example.org", None, made["token"])
+    return {"Authorization": f"Bearer {made['token']}"}
+
+
+def test_an_orphan_in_the_way_is_reaped_not_joined(app, person):
+    someone = person(points=3)
+    job_id = someone.submit("slow").json["job"]["id"]
+    _die_with(job_id)
+    answer = someone.submit("slow")
+    assert answer.status_code == 202 and answer.json["job"]["id"] != job_id
+    assert someone.job(job_id)["error"]["code"] == "INTERRUPTED"
+
+
+def test_a_precheck_says_what_a_submit_would_and_stores_nothing(app, person):
+    someone = person(points=1)
+    ask = lambda kind, **params: someone.post(f"/api/kinds/{kind}/precheck", json=params).json  # noqa: E731
+    assert ask("paid") == {"ok": True, "cost": 1, "balance": 1, "in_flight_job_id": None, "would_join": False,
+                           "cached": False, "reasons": []}
+    assert ask("free", seconds="x")["reasons"] == ["INVALID_INPUT"]
+    assert len(jobs.listing()) == 0
+    job_id = someone.submit("slow").json["job"]["id"]
+    assert ask("slow")["reasons"] == ["JOB_IN_FLIGHT"] and ask("slow")["in_flight_job_id"] == job_id
+    assert ask("paid")["reasons"] == ["INSUFFICIENT_POINTS"]
+    shared = someone.submit("shared", text="x").json["job"]["id"]
+    assert ask("shared", text="x") | {"balance": None} == {
+        "ok": True, "cost": 0, "balance": None, "in_flight_job_id": shared, "would_join": True, "cached": False,
+        "reasons": []}
+    assert app.test_client().post("/api/kinds/paid/precheck", json={}).json["reasons"] == ["LOGIN_REQUIRED"]
+    assert someone.get("/api/kinds/slow/precheck").json["reasons"] == ["JOB_IN_FLIGHT"]
+
+
+# ------------------------------------------------------------------------------------- the fence
+
+def _claim(worker="somebody"):
+    """As a worker that is not this process."""
+    return jobs.claim(worker, ["paid", "free", "slow", "again", "shared", "refusing", "sample"])[0]
+
+
+def _die_with(job_id):
+    """Claim it as a worker whose lock file nobody holds: a dead one."""
+    path = db.store.path.parent / "workers" / "dead.lock"
+    path.touch()
+    job = _claim("dead")
+    assert job["id"] == job_id
+    return job
+
+
+def test_a_stale_attempt_cannot_write_anything(app, person):
+    someone = person()
+    job_id = someone.submit("again").json["job"]["id"]
+    stale = _die_with(job_id)
+    assert jobs.poll(job_id)["status"] == "pending"
+    fresh = _claim()
+    assert fresh["attempt"] == 2
+    for write in (lambda: jobs.charge(job_id, 1), lambda: jobs.succeed(job_id, 1, "{}"),
+                  lambda: jobs.fail(job_id, 1, "X"), lambda: jobs.progress(job_id, 1, "s", 0, {}),
+                  lambda: jobs.keep_step(job_id, 1, "s", "{}"), lambda: jobs.refund(job_id, 1, "r"),
+                  lambda: jobs.release(job_id, 1, 10), lambda: jobs.time_out(job_id, 1),
+                  lambda: jobs.keep_file(job_id, 1, "f", "t", 1)):
+        try:
+            write()
+        except LostFence:
+            continue
+        raise AssertionError("a stale attempt wrote")
+    assert stale["attempt"] == 1 and jobs.get(job_id)["status"] == "running" and someone.balance() == 3
+
+
+def test_a_charge_is_once_over_all_attempts(app, person):
+    someone = person()
+    job_id = someone.submit("again").json["job"]["id"]
+    path = db.store.path.parent / "workers" / "dead.lock"
+    path.touch()
+    job = _claim("dead")
+    assert jobs.charge(job_id, job["attempt"]) is True
+    jobs.poll(job_id)
+    job = _claim("dead")
+    assert jobs.charge(job_id, job["attempt"]) is False
+    assert someone.balance() == 2
+
+
+def test_recovered_attempts_run_one_at_a_time(app, person):
+    people = [person() for _ in range(3)]
+    for one in people:
+        one.submit("again")
+    (db.store.path.parent / "workers" / "dead.lock").touch()
+    taken = jobs.claim("dead", ["again"], most=3)
+    for job in taken:
+        jobs.poll(job["id"])
+    assert len(jobs.claim("next", ["again"], most=3)) == 1
+    people[0].submit("free")
+    assert [job["kind"] for job in jobs.claim("next", ["again", "free"], most=3)] == ["free"]
+
+
+# ------------------------------------------------------------------------------------- cancelling
+
+def test_cancelled_while_pending_nothing_is_used(app, person):
+    someone = person()
+    job_id = someone.submit("paid").json["job"]["id"]
+    answer = someone.post(f"/api/jobs/{job_id}/cancellation")
+    assert answer.status_code == 202
+    assert (answer.json["error"]["code"], answer.json["money"]) == ("CANCELLED", "none")
+    assert someone.post(f"/api/jobs/{job_id}/cancellation").json["code"] == "ALREADY_FINAL"
+    assert someone.balance() == 3
+
+
+def test_cancelled_before_the_charge_nothing_is_used(service, person):
+    someone = person()
+    job_id = someone.submit("slow", text="late", seconds=20).json["job"]["id"]
+    _until(lambda: someone.job(job_id)["stage"] == "after")
+    someone.post(f"/api/jobs/{job_id}/cancellation")
+    job = someone.finished(job_id)
+    assert (job["error"]["code"], job["money"], someone.balance()) == ("CANCELLED", "none", 3)
+    assert job["money_message"] == "No points were used."
+
+
+def test_cancelled_after_the_charge_it_is_kept_and_said(service, person):
+    someone = person()
+    job_id = someone.submit("slow", seconds=20).json["job"]["id"]
+    _until(lambda: someone.job(job_id)["money"] == "consumed")
+    assert someone.post(f"/api/jobs/{job_id}/cancellation").status_code == 202
+    job = someone.finished(job_id)
+    assert (job["error"]["code"], job["money"], someone.balance()) == ("CANCELLED", "consumed", 2)
+    assert "kept" in job["money_message"]
+
+
+def test_a_job_that_dies_with_a_cancellation_standing_is_cancelled(app, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    job = _die_with(job_id)
+    jobs.charge(job_id, job["attempt"])
+    jobs.cancel(job_id, someone.id)
+    job = someone.job(job_id)
+    assert (job["status"], job["error"]["code"], job["money"]) == ("failed", "CANCELLED", "consumed")
+    assert jobs.get(job_id)["settlement"] == "settled" and someone.balance() == 2
+
+
+def test_after_a_cancellation_nothing_is_charged(app, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    job = _claim()
+    jobs.cancel(job_id, someone.id)
+    try:
+        jobs.charge(job_id, job["attempt"])
+    except LostFence as lost:
+        assert lost.facts["cancelled"]
+    assert someone.balance() == 3
+
+
+def test_a_joiners_cancel_only_leaves_and_the_owner_ends_nothing_others_wait_for(app, person):
+    owner, joiner = person(), person()
+    job_id = owner.submit("shared", text="x").json["job"]["id"]
+    joiner.submit("shared", text="x")
+    assert owner.post(f"/api/jobs/{job_id}/cancellation").json["status"] == "pending"
+    assert jobs.get(job_id)["cancel_requested_at"] is None
+    owner.submit("shared", text="x")
+    assert joiner.post(f"/api/jobs/{job_id}/cancellation").json["status"] == "pending"
+    assert owner.post(f"/api/jobs/{job_id}/cancellation").json["error"]["code"] == "CANCELLED"
+
+
+# ------------------------------------------------------------------------------------- endings
+
+def test_a_refusal_returns_the_point_and_says_why_in_both_languages(service, person):
+    someone = person()
+    job_id = someone.submit("refusing").json["job"]["id"]
+    job = someone.finished(job_id)
+    assert job["error"] == {"code": "NOT_TODAY", "message": "Not today.", "why": "tired"}
+    assert (job["money"], someone.balance()) == ("refunded", 3)
+    assert "returned (balance 3)" in job["money_message"]
+    japanese = someone.get(f"/api/jobs/{job_id}", headers={"Accept-Language": "ja"}).json
+    assert japanese["error"]["message"] == "今日はできません。"
+
+
+def test_a_bug_returns_the_point_tells_the_operator_and_shows_no_secret(service, person):
+    someone = person()
+    job = someone.finished(someone.submit("broken").json["job"]["id"])
+    assert (job["error"]["code"], job["money"], someone.balance()) == ("INTERNAL_ERROR", "refunded", 3)
+    assert "secret" not in str(job)
+    incident = db.one("SELECT * FROM incidents")
+    assert incident["severity"] == "warning" and "ZeroDivisionError" in incident["detail"]
+
+
+def test_an_attempt_that_swallows_everything_is_timed_out(service, person):
+    someone = person()
+    job = someone.finished(someone.submit("stubborn").json["job"]["id"])
+    assert (job["error"]["code"], job["money"], someone.balance()) == ("TIMED_OUT", "refunded", 3)
+
+
+def test_a_failed_job_is_tried_again_as_a_new_one(service, person):
+    someone = person()
+    old = someone.finished(someone.submit("refusing").json["job"]["id"])
+    answer = someone.post(f"/api/jobs/{old['id']}/retry")
+    assert answer.status_code == 202 and answer.json["job"]["retry_of"] == old["id"]
+    assert someone.finished(answer.json["job"]["id"])["error"]["code"] == "NOT_TODAY"
+    fine = someone.finished(someone.submit("paid").json["job"]["id"])
+    assert someone.post(f"/api/jobs/{fine['id']}/retry").json["code"] == "NOT_RETRYABLE"
+
+
+def test_what_cannot_be_confirmed_is_unknown_and_corrected_when_the_ledger_answers(app, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    job = _die_with(job_id)
+    jobs.charge(job_id, job["attempt"])
+    db.store.write(lambda: db.execute("ALTER TABLE ledger_entries RENAME TO hidden"))
+    told = someone.job(job_id)
+    assert told["money"] == "unknown" and told["number"] in told["money_message"]
+    assert db.value("SELECT count(*) FROM v_incidents_open WHERE code = 'REAP_CONSUME_LOOKUP_FAILED'") == 1
+    someone.job(job_id)
+    assert db.value("SELECT count(*) FROM incidents") == 1  # told once, however often it is tried
+    db.store.write(lambda: db.execute("ALTER TABLE hidden RENAME TO ledger_entries"))
+    told = someone.job(job_id)
+    assert told["money"] == "refunded" and "returned (balance 3)" in told["money_message"]
+    assert db.value("SELECT count(*) FROM v_incidents_open") == 0 and ledger.balance(someone.id) == 3
+
+
+def test_an_operator_may_keep_the_charge_and_that_is_said(app, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    job = _die_with(job_id)
+    jobs.charge(job_id, job["attempt"])
+    jobs.reap(job_id)
+    assert jobs.get(job_id)["settlement"] == "due"
+    assert jobs.settle_by_hand(job_id, keep=True, by="operator", note="the work was delivered") == "settled"
+    told = someone.job(job_id)
+    assert told["money"] == "consumed" and "kept" in told["money_message"] and someone.balance() == 2
+
+
+def test_the_neutral_sentence_never_stands_after_a_crash_between_reap_and_settle(app, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    _die_with(job_id)
+    jobs.reap(job_id)  # and nothing more: the process died here
+    assert someone.job(job_id)["money_message"] == "The work was interrupted. No points were used."
+
+
+def test_a_running_row_of_this_worker_without_an_attempt_here_is_orphaned(service, person):
+    someone = person()
+    job_id = someone.submit("slow", seconds=30).json["job"]["id"]
+    _until(lambda: someone.job(job_id)["money"] == "consumed")
+    workers.current.jobs.discard(job_id)
+    assert someone.job(job_id)["error"]["code"] == "INTERRUPTED"
+    assert someone.balance() == 3
+
+
+def _until(condition, seconds=10):
+    with gevent.Timeout(seconds):
+        while not condition():
+            gevent.sleep(0.01)

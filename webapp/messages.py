@@ -20,7 +20,7 @@ def language():
 
 
 def points(n):
-    return ngettext("%(num)s point", "%(num)s points", n, num=format_decimal(n))
+    return ngettext("%(num)s point", "%(num)s points", n)
 
 
 # ---------------------------------------------------------------------------------------- refusals

@@ -127,7 +127,7 @@ def _rows(job, lines):
 
 KIND = Kind(
     name="comments",
-    title={"en": "How do people feel in the comments?", "ja": "コメント欄の気持ち"},
+    title={"en": "Feelings in the comments", "ja": "コメント欄の気持ち"},
     noun={"en": "report", "ja": "レポート"},
     description={"en": "Upload the comments of a video and see how people feel, about what, and how it changed over "
                        "time.",

@@ -21,7 +21,8 @@ CHUNK_BYTES = 1 << 20
 CHUNK_CHARACTERS = 1 << 18
 WHOLE_CHARACTERS_MAX = 1 << 20      # a JSON object up to this size is decoded at once
 VALUE_CHARACTERS_MAX = 1 << 22      # no single JSON value may be larger
-FIELD_CHARACTERS_MAX = 1 << 17      # a longer CSV field is an opening quote that nobody closed
+LINE_CHARACTERS_MAX = 1 << 17       # what follows in the same line is passed over
+FIELD_CHARACTERS_MAX = 1 << 18      # a longer CSV field is an opening quote that nobody closed
 SAMPLE_CHARACTERS = 20_000
 SAMPLE_ROWS = 30
 NO_DELIMITER = "\x1f"
@@ -101,14 +102,14 @@ class Reading:
             return _JsonComments(self, self._stream)
         if extension not in (".csv", ".tsv") and not _table_in_text(start):
             self.format = "text"
-            return (Comment(line) for line in self._stream)
+            return (Comment(line) for line in _lines(self._stream))
         self.format = "csv"
         return _table(self, self._stream, extension, start)
 
     def _accept(self, comment):
         text = clean(comment.text)
         if not text:
-            self.counts["empty"] += 1
+            self.counts["empty"] += self.format != "text"      # blank lines between comments are no entries
             return None
         if len(text) > TEXT_CHARACTERS_MAX:
             self.counts["shortened"] += 1
@@ -435,8 +436,12 @@ def _table_in_text(start):
 
 
 def _lines(stream):
-    for line in stream:
-        yield line.replace("\0", "") if "\0" in line else line
+    """The lines, none longer than the limit: a file may be a single one of 20 MB."""
+    goes_on = False
+    while line := stream.readline(LINE_CHARACTERS_MAX):
+        if not goes_on:
+            yield line.replace("\0", "") if "\0" in line else line
+        goes_on = line[-1] not in "\r\n"
 
 
 def _sample_rows(start, delimiter):
@@ -488,12 +493,15 @@ def _table(reading, stream, extension, start):
 
 def _quotes_close(stream, delimiter):
     """False if a quote is opened and never closed: it would swallow the rest of the file."""
-    stream.seek(0)
-    try:
-        for _ in csv.reader(_lines(stream), delimiter=delimiter):
-            pass
-    except csv.Error:
-        return False
+    for strict in (True, False):        # only the strict reader minds a quote still open at the end
+        stream.seek(0)
+        try:
+            for _ in csv.reader(_lines(stream), delimiter=delimiter, strict=strict):
+                pass
+            return True
+        except csv.Error as error:
+            if "unexpected end" in str(error) or "field larger" in str(error):
+                return False
     return True
 
 
@@ -561,6 +569,7 @@ def _rows(reading, rows, columns, has_header, delimiter):
 # --- JSON -----------------------------------------------------------------------------------------
 
 _UNFINISHED = object()
+_SOMETHING = re.compile(r"[^\s\ufeff\0\x1e]")
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 _DEPTH_MAX = 6
 # Keys that hold the list of comments, and keys that only wrap it.
@@ -591,7 +600,7 @@ class _Cursor:
     def peek(self):
         """The next character that is not white space, or "" at the end."""
         while True:
-            found = re.compile(r"[^\s\ufeff\0\x1e]").search(self.text, self.at)
+            found = _SOMETHING.search(self.text, self.at)
             if found:
                 self.at = found.start()
                 return self.text[self.at]

@@ -8,10 +8,7 @@ METHOD = ("English: half VADER, half n-gram weights trained on GoEmotions; Japan
           "emoji: one own table; other languages are not scored")
 VERSION = "1"
 
-# A score beyond them is a feeling; between is neutral. English comments lean to the positive side of
-# both halves of their score, so the neutral band is shifted: +.02 macro-F1 against ±.25.
-NEGATIVE_BELOW = {"en": -0.2}
-POSITIVE_ABOVE = {"en": 0.3}
+# A score beyond it, on either side, is a feeling; between is neutral.
 FEELING_FROM = 0.25
 KEYWORD_MAX_CHARACTERS = 40
 
@@ -66,9 +63,9 @@ def keywords(text: str, spoken: str) -> list[str]:
 
 def _scored(spoken: str, value: float, feeling: str) -> Scored:
     label = "neutral"
-    if value > POSITIVE_ABOVE.get(spoken, FEELING_FROM):
+    if value > FEELING_FROM:
         label = "positive"
-    elif value < NEGATIVE_BELOW.get(spoken, -FEELING_FROM):
+    elif value < -FEELING_FROM:
         label = "negative"
     return Scored(spoken, label, round(value, 4), feeling)
 
