@@ -33,6 +33,13 @@ accesslog = None
 EXIT_SECONDS = 4.8
 
 
+def on_starting(server):
+    """With --preload the database is open already, in the wrong process; this master would only hang."""
+    if server.cfg.preload_app:
+        server.log.error("Ainori cannot start: its database must be opened by the worker: start without --preload.")
+        sys.exit(4)
+
+
 def nworkers_changed(server, new_value, old_value):
     """One worker, whatever WEB_CONCURRENCY, GUNICORN_CMD_ARGS or SIGTTIN say: two would each run jobs."""
     if new_value != 1:

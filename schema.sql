@@ -29,6 +29,14 @@ CREATE UNIQUE INDEX users_token ON users (token_hash) WHERE token_hash IS NOT NU
 CREATE TRIGGER users_keep_ledger BEFORE DELETE ON users
 WHEN EXISTS (SELECT 1 FROM ledger_entries WHERE user_id = OLD.id)
 BEGIN SELECT RAISE(ABORT, 'users_keep_ledger: somebody with ledger entries stays'); END;
+-- INSERT OR REPLACE and UPDATE OR REPLACE delete the row in their way without asking the trigger above.
+CREATE TRIGGER users_never_replaced BEFORE INSERT ON users
+WHEN EXISTS (SELECT 1 FROM users WHERE id = NEW.id OR email = NEW.email OR token_hash = NEW.token_hash)
+BEGIN SELECT RAISE(ABORT, 'users_never_replaced: this id, address or token is somebody''s'); END;
+CREATE TRIGGER users_never_replaced_by_update BEFORE UPDATE OF id, email, token_hash ON users
+WHEN NEW.id <> OLD.id
+  OR EXISTS (SELECT 1 FROM users WHERE id <> OLD.id AND (email = NEW.email OR token_hash = NEW.token_hash))
+BEGIN SELECT RAISE(ABORT, 'users_never_replaced: ids are fixed, and this address or token is somebody''s'); END;
 
 -- ------------------------------------------------------------------------------------------- work
 
@@ -112,24 +120,34 @@ CREATE TRIGGER jobs_born_pending BEFORE INSERT ON jobs
 WHEN NEW.status <> 'pending' OR NEW.attempt <> 0
 BEGIN SELECT RAISE(ABORT, 'jobs_born_pending: a job begins as pending, attempt 0'); END;
 CREATE TRIGGER jobs_never_replaced BEFORE INSERT ON jobs
-WHEN EXISTS (SELECT 1 FROM jobs WHERE id = NEW.id OR number = NEW.number)
+WHEN EXISTS (SELECT 1 FROM jobs WHERE id = NEW.id OR number = NEW.number OR rowid = NEW.rowid)
 BEGIN SELECT RAISE(ABORT, 'jobs_never_replaced: this id or number exists'); END;
+CREATE TRIGGER jobs_one_in_flight_stays BEFORE INSERT ON jobs
+WHEN EXISTS (SELECT 1 FROM jobs WHERE exclusive_key = NEW.exclusive_key AND status IN ('pending', 'running'))
+BEGIN SELECT RAISE(ABORT, 'jobs_one_in_flight: one with this exclusive key is in flight'); END;
+CREATE TRIGGER jobs_one_shared_flight_stays BEFORE INSERT ON jobs
+WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = NEW.kind AND share_key = NEW.share_key
+  AND status IN ('pending', 'running'))
+BEGIN SELECT RAISE(ABORT, 'jobs_one_shared_flight: one with this share key is in flight'); END;
 CREATE TRIGGER jobs_never_deleted BEFORE DELETE ON jobs
 WHEN OLD.status IN ('pending', 'running') OR OLD.settlement IN ('due', 'unknown')
   OR EXISTS (SELECT 1 FROM ledger_entries WHERE job_id = OLD.id)
 BEGIN SELECT RAISE(ABORT, 'jobs_never_deleted: in flight, not settled, or in the ledger'); END;
 
--- Who asked for what at which price never changes.
+-- Who asked for what at which price never changes. (Nor do the keys: UPDATE OR REPLACE would delete
+-- the job in flight that has them.)
 CREATE TRIGGER jobs_quote BEFORE UPDATE ON jobs
 WHEN NEW.id IS NOT OLD.id OR NEW.number IS NOT OLD.number OR NEW.kind IS NOT OLD.kind
   OR NEW.user_id IS NOT OLD.user_id OR NEW.cost IS NOT OLD.cost OR NEW.created_at IS NOT OLD.created_at
-BEGIN SELECT RAISE(ABORT, 'jobs_quote: id, number, kind, user, cost and time of asking are fixed'); END;
+  OR NEW.exclusive_key IS NOT OLD.exclusive_key OR NEW.share_key IS NOT OLD.share_key OR NEW.rowid <> OLD.rowid
+BEGIN SELECT RAISE(ABORT, 'jobs_quote: id, number, kind, user, cost, keys and time of asking are fixed'); END;
 
 CREATE TRIGGER jobs_moves BEFORE UPDATE ON jobs
 WHEN NOT CASE
   WHEN OLD.status IN ('succeeded', 'failed') THEN
     NEW.status = OLD.status AND NEW.attempt = OLD.attempt AND NEW.finished_at IS OLD.finished_at
     AND NEW.error_code IS OLD.error_code AND NEW.cancel_requested_at IS OLD.cancel_requested_at
+    AND (OLD.kept_by IS NULL OR NEW.kept_by IS OLD.kept_by)
     AND (NEW.settlement = OLD.settlement
          OR (OLD.settlement IN ('due', 'unknown') AND NEW.settlement IN ('settled', 'unknown')))
   WHEN OLD.status = 'pending' AND NEW.status = 'running' THEN NEW.attempt = OLD.attempt + 1
@@ -161,6 +179,9 @@ CREATE TABLE job_events (
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER job_events_never_changed BEFORE UPDATE ON job_events
 BEGIN SELECT RAISE(ABORT, 'job_events_never_changed: what happened stays'); END;
+CREATE TRIGGER job_events_never_replaced BEFORE INSERT ON job_events
+WHEN EXISTS (SELECT 1 FROM job_events WHERE job_id = NEW.job_id AND seq = NEW.seq)
+BEGIN SELECT RAISE(ABORT, 'job_events_never_changed: this event exists'); END;
 
 -- Finished steps: a retry does not repeat them.
 CREATE TABLE job_steps (
@@ -215,6 +236,7 @@ CREATE TABLE ledger_entries (
     (kind = 'grant' AND points > 0 AND job_id IS NULL)
     OR (kind = 'consume' AND points < 0 AND job_id IS NOT NULL)
     OR (kind = 'refund' AND points > 0 AND job_id IS NOT NULL)),
+  CONSTRAINT ledger_entries_ids_ascend CHECK (id > 0),
   CONSTRAINT ledger_entries_never_negative CHECK (balance_after >= 0)
 ) STRICT;
 CREATE UNIQUE INDEX ledger_entries_once_per_job ON ledger_entries (job_id, kind) WHERE job_id IS NOT NULL;
@@ -226,7 +248,8 @@ CREATE TRIGGER ledger_entries_append_only_delete BEFORE DELETE ON ledger_entries
 BEGIN SELECT RAISE(ABORT, 'ledger_entries_append_only: entries are never deleted'); END;
 -- INSERT OR REPLACE deletes the row in its way without asking the trigger above, unless
 -- recursive_triggers is on, which a foreign shell leaves off. So it is refused before it begins.
--- (An id that was not given reads -1 here; one that is given must be the next.)
+-- (An id that was not given reads -1 here; one that is given must be the next. A given -1 is refused
+-- by ledger_entries_ids_ascend.)
 CREATE TRIGGER ledger_entries_append_only_insert BEFORE INSERT ON ledger_entries
 WHEN (NEW.id <> -1 AND NEW.id <> (SELECT coalesce(max(id), 0) + 1 FROM ledger_entries))
   OR EXISTS (SELECT 1 FROM ledger_entries WHERE job_id = NEW.job_id AND kind = NEW.kind)

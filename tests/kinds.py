@@ -89,3 +89,13 @@ KINDS = [
     Kind(name="refusing", params=Nothing, run=refusing, cost=1),
     Kind(name="stepping", params=Text, run=stepping, cost=1, on_interrupt="retry", max_attempts=3),
 ]
+
+
+def commanding(job: JobContext, params):
+    """Runs a command in a process of its own: ``sleep`` for as long as the text says."""
+    job.charge()
+    job.run_command(["sleep", params.text])
+    return {"slept": params.text}
+
+
+KINDS.append(Kind(name="commanding", params=Text, run=commanding, cost=1, on_interrupt="retry", max_attempts=3))

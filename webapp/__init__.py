@@ -30,7 +30,7 @@ def _create_app(settings):
     from jinja2.loaders import FileSystemLoader
     from werkzeug.middleware.proxy_fix import ProxyFix
 
-    from webapp import api, cli, db, jobs, pages, upstream, web
+    from webapp import api, cli, db, jobs, openapi, pages, upstream, web
     from webapp.settings import Settings
 
     settings = settings or Settings.load(dotenv=ROOT / ".env")
@@ -59,8 +59,8 @@ def _create_app(settings):
     jobs.signals.stale_seconds = settings.worker_stale_seconds
 
     # A kind's own result page lies beside its module.
-    app.jinja_loader = ChoiceLoader([app.jinja_loader, PrefixLoader(
-        {f"kinds/{name}": FileSystemLoader(kind.home) for name, kind in kinds.items()})])
+    app.jinja_loader = ChoiceLoader([app.jinja_loader, PrefixLoader({"kinds": PrefixLoader(
+        {name: FileSystemLoader(kind.home) for name, kind in kinds.items()})})])
     Babel(app, locale_selector=web.choose_language)
     web.csrf.init_app(app)
     app.before_request(web.limit_body)
@@ -70,6 +70,7 @@ def _create_app(settings):
     app.register_blueprint(pages.blueprint)
     pages.register(app)
     api.register(app)
+    openapi.register(app)
     cli.register(app)
     return app
 

@@ -76,12 +76,12 @@ def submit(name):
 def submission_answer(submission):
     """202 for what is in flight, 200 for what was there already."""
     recovery.expire_now_and_then(current_app.settings.retention_days)
-    job = jobs.poll(submission.job_id)
+    job = jobs.get(submission.job_id) if submission.outcome == "new" else jobs.poll(submission.job_id)
     answer = jsonify(job=web.job_json(job), joined=submission.outcome == "joined",
                      cached=submission.outcome == "cached")
     answer.status_code = 202 if submission.outcome in ("new", "joined") else 200
     answer.headers["Location"] = f"/api/jobs/{job['id']}"
-    answer.headers["Retry-After"] = str(web.retry_after_seconds(job) or 1)
+    answer.headers["Retry-After"] = "1"
     return answer
 
 

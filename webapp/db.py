@@ -29,6 +29,8 @@ NOW = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
 # A group is closed at this many verbs, or after this long, so that the hub never waits on it.
 GROUP_VERBS_MAX = 100
 GROUP_SECONDS_MAX = 0.02
+# What a start waits for another process that is creating or migrating the same file.
+PREPARE_SECONDS_MAX = 30
 _BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _STORAGE_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
                   sqlite3.SQLITE_PERM}
@@ -361,7 +363,7 @@ def prepare(path, schema, migrations, may_create=True):
     steps = _migration_files(migrations)
     newest = max(steps, default=1)
     try:
-        connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=PREPARE_SECONDS_MAX, isolation_level=None)
     except sqlite3.OperationalError as error:
         raise SettingsError(f"The database {path} cannot be opened: {error}.") from error
     try:
@@ -375,6 +377,7 @@ def prepare(path, schema, migrations, may_create=True):
             _backup_before(connection, path, version)
             for number in range(version + 1, newest + 1):
                 _migrate(connection, number, steps[number])
+        _turn_on_wal(connection)
     except sqlite3.DatabaseError as error:
         raise SettingsError(f"The database {path} cannot be used: {error}.") from error
     finally:
@@ -390,22 +393,36 @@ def _migration_files(folder):
 
 
 def _version(connection, path):
+    # The tables first: another process may be creating them, with the rest, in one transaction.
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     application_id = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and application_id != APPLICATION_ID:
         raise SettingsError(f"{path} is a database of another program: set DATABASE_PATH to another file.")
     return version if tables else 0
 
 
 def _create(connection, schema, newest):
-    connection.execute("PRAGMA journal_mode = wal")
     connection.execute("BEGIN IMMEDIATE")
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         for statement in _statements(schema.read_text(encoding="utf-8")):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {newest}")
     connection.execute("COMMIT")
+
+
+def _turn_on_wal(connection):
+    """It stays on in the file; a copy that was put back may have lost it. SQLite does not wait here by
+    itself while another process has the file open for the same purpose."""
+    expires = clock() + PREPARE_SECONDS_MAX
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = wal").fetchall()
+            return
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or clock() > expires:
+                raise
+            time.sleep(0.02)
 
 
 def _migrate(connection, number, file):
@@ -428,14 +445,24 @@ def _migrate(connection, number, file):
 
 
 def _backup_before(connection, path, version):
+    """A whole copy of the file as it is now, made under the write lock: another process may be migrating
+    too, and a copy left by a migration that failed long ago is not what anybody wants back."""
     target = path.with_name(f"{path.name}.version-{version}.backup")
-    if not target.exists():
-        copy = sqlite3.connect(target)
-        try:
-            connection.backup(copy)
-        finally:
-            copy.close()
-    log.warning("migrating %s from schema version %s; a copy is in %s", path, version, target)
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if connection.execute("PRAGMA user_version").fetchone()[0] == version:
+            unfinished.unlink(missing_ok=True)
+            source, copy = sqlite3.connect(path), sqlite3.connect(unfinished)
+            try:
+                source.backup(copy)
+            finally:
+                source.close()
+                copy.close()
+            unfinished.replace(target)
+            log.warning("migrating %s from schema version %s; a copy is in %s", path, version, target)
+    finally:
+        connection.execute("ROLLBACK")
 
 
 def _statements(script):

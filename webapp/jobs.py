@@ -34,6 +34,7 @@ from webapp.errors import (
     NotRetryable,
     QueueFull,
     ShuttingDown,
+    StorageUnavailable,
 )
 from webapp.kinds import InputContext, Kind, Upload
 from webapp.models import Job, JobWatcher
@@ -41,10 +42,14 @@ from webapp.models import Job, JobWatcher
 NOW = db.NOW
 LOOKUP_FAILED = "REAP_CONSUME_LOOKUP_FAILED"
 IN_FLIGHT = ("pending", "running")
+# What a verb needs of a row it has changed: not params and result, which may be large.
+_CORE = ("id, number, kind, user_id, status, attempt, attempts_spent, releases, on_interrupt, cost, worker_id, "
+         "cancel_requested_at, settlement, error_code")
 STALE_SECONDS_DEFAULT = 30.0
 INPUT_KEPT_HOURS = 24
 # What a poll or a reap waits for the write lock: the poll then answers what is stored.
 POLL_PATIENCE_SECONDS = 0.25
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
 
 
@@ -72,13 +77,17 @@ signals = Signals()
 def new_id():
     """Sorts by time, cannot be guessed: 48 bits of milliseconds, 80 of chance (as ULID does)."""
     number = (int(time.time() * 1000) << 80) | secrets.randbits(80)
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5)).lower()
+    return _base32(number, 26).lower()
 
 
 def new_number():
     """What a person reads out to support: eight characters that are not mistaken for others."""
-    text = "".join(secrets.choice(_ALPHABET) for _ in range(8))
+    text = _base32(secrets.randbits(40), 8)
     return f"{text[:4]}-{text[4:]}"
+
+
+def _base32(number, digits):
+    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(5 * digits - 5, -1, -5))
 
 
 # --------------------------------------------------------------------------------------- submit
@@ -246,12 +255,13 @@ def _insert(order, max_pending):
             return Submission(way["id"], "joined")
         raise JobInFlight(job_id=way["id"])
     # From here on a refusal undoes the insert with the savepoint of this verb.
-    available = ledger.available(order.asker.user_id, except_job=order.id)
-    if order.cost > available:
-        raise InsufficientPoints(cost=order.cost, balance=available)
+    if order.cost > 0:
+        available = ledger.available(order.asker.user_id, except_job=order.id)
+        if order.cost > available:
+            raise InsufficientPoints(cost=order.cost, balance=available)
     if db.value("SELECT count(*) FROM jobs WHERE status = 'pending'") > max_pending:
         raise QueueFull(max_pending=max_pending)
-    _watch(order.id, order)
+    db.execute(_WATCH, (order.id, order.asker.user_id, order.idempotency_key, order.params_hash))
     if order.retry_of is not None:
         db.execute("INSERT INTO job_steps (job_id, name, output, attempt) "
                    "SELECT ?, name, output, 0 FROM job_steps WHERE job_id = ?", (order.id, order.retry_of))
@@ -260,29 +270,36 @@ def _insert(order, max_pending):
     return Submission(order.id, "new")
 
 
+# Each half says it all, so that each is found by the index that it names the law of.
+_IN_THE_WAY = ("((status IN ('pending', 'running') AND exclusive_key = ?) "
+               "OR (status IN ('pending', 'running') AND kind = ? AND share_key = ?))")
+
+
 def _inserted(order):
     kind = order.kind
     return db.execute(
         "INSERT INTO jobs (id, number, kind, user_id, cost, share_key, exclusive_key, on_interrupt, max_attempts, "
-        "timeout_seconds, lang, params, params_hash, retry_of) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT DO NOTHING RETURNING id",
+        "timeout_seconds, lang, params, params_hash, retry_of) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? "
+        f"WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE {_IN_THE_WAY}) ON CONFLICT DO NOTHING RETURNING id",
         (order.id, order.number, kind.name, order.asker.user_id, order.cost, order.share_key, order.exclusive_key,
          kind.on_interrupt, kind.attempts_max, kind.timeout_seconds, order.asker.lang, order.params,
-         order.params_hash, order.retry_of))
+         order.params_hash, order.retry_of, order.exclusive_key, kind.name, order.share_key))
 
 
 def _in_the_way(order):
     """One INSERT that breaks two unique indexes names either: so look, the one to join first."""
     return db.one(
-        "SELECT * FROM jobs WHERE status IN ('pending', 'running') AND (exclusive_key = ? OR (kind = ? AND share_key = ?)) "
-        "ORDER BY share_key IS NOT ? LIMIT 1",
+        f"SELECT * FROM jobs WHERE {_IN_THE_WAY} ORDER BY share_key IS NOT ? LIMIT 1",
         (order.exclusive_key, order.kind.name, order.share_key, order.share_key))
+
+
+_WATCH = ("INSERT INTO job_watchers (job_id, user_id, idempotency_key, request_hash) VALUES (?, ?, ?, ?) "
+          "ON CONFLICT DO NOTHING")
 
 
 def _watch(job_id, order):
     user_id = order.asker.user_id
-    db.execute("INSERT INTO job_watchers (job_id, user_id, idempotency_key, request_hash) VALUES (?, ?, ?, ?) "
-               "ON CONFLICT DO NOTHING", (job_id, user_id, order.idempotency_key, order.params_hash))
+    db.execute(_WATCH, (job_id, user_id, order.idempotency_key, order.params_hash))
     db.execute("UPDATE job_watchers SET left_at = NULL WHERE job_id = ? AND user_id = ?", (job_id, user_id))
 
 
@@ -294,54 +311,63 @@ def _wake():
 # ------------------------------------------------------------------------------------ an attempt
 
 @db.verb
-def claim(worker_id, kinds, most=1):
+def claim(worker_id, kinds, most=1, job_id=None):
     """Take up to ``most`` of the oldest pending jobs for this worker: running, attempt + 1, a deadline.
 
-    Returns their rows. After an abrupt death the recovered attempts run one at a time, so that a
-    poison input does not take innocent ones along again.
+    ``job_id``: that one or none. Returns their rows. After an abrupt death the recovered attempts run
+    one at a time, so that a poison input does not take innocent ones along again.
     """
     claimed = []
-    while len(claimed) < most:
-        job = _claim_oldest(worker_id, json.dumps(list(kinds)))
+    while len(claimed) < most and not signals.draining:  # asked for before the drain, and run after it began
+        job = _claim_oldest(worker_id, json.dumps(list(kinds)), job_id)
         if job is None:
             break
         claimed.append(job)
     return claimed
 
 
-def _claim_oldest(worker_id, kinds):
+def _claim_oldest(worker_id, kinds, job_id):
     found = db.execute(
         f"UPDATE jobs SET status = 'running', attempt = attempt + 1, worker_id = ?, "
         f"started_at = coalesce(started_at, {NOW}), stage = NULL, progress = 0, progress_note = NULL, "
         "deadline_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', timeout_seconds || ' seconds') "
         "WHERE status = 'pending' AND id = (SELECT id FROM jobs WHERE status = 'pending' "
-        "AND kind IN (SELECT value FROM json_each(?)) AND (attempts_spent = 0 OR NOT EXISTS ("
+        "AND id = coalesce(?, id) AND kind IN (SELECT value FROM json_each(?)) AND (attempts_spent = 0 OR NOT EXISTS ("
         "SELECT 1 FROM jobs other WHERE other.status = 'running' AND other.attempts_spent > 0)) "
         "ORDER BY created_at, id LIMIT 1) RETURNING *",
-        (worker_id, kinds))
+        (worker_id, job_id, kinds))
     if not found:
         return None
     job = found[0]
     _event(job, "claimed", worker=worker_id)
     if workers.current is not None and workers.current.id == worker_id:
-        # Before anybody can look: a running row of ours without an attempt here counts as orphaned.
-        db.after_commit(lambda: workers.current.jobs.add(job["id"]))
+        # At once, for the next verb of this group: a running row of ours that is not in here counts as
+        # orphaned. (If this is undone, an attempt that never began stays in the set and means nothing.)
+        workers.current.attempts.add((job["id"], job["attempt"]))
     return job
 
 
 def _fenced(job_id, attempt, assignments, *values):
     """Update a job that is still this attempt's, and return its row; ``LostFence`` if it is not."""
-    found = db.execute(f"UPDATE jobs SET {assignments} WHERE id = ? AND attempt = ? AND status = 'running' RETURNING *",
-                       (*values, job_id, attempt))
+    found = db.execute(f"UPDATE jobs SET {assignments} WHERE id = ? AND attempt = ? AND status = 'running' "
+                       f"RETURNING {_CORE}", (*values, job_id, attempt))
     if not found:
         raise LostFence(job_id=job_id, attempt=attempt)
     return found[0]
 
 
+def _fence(job_id, attempt):
+    """The row of a job that is still this attempt's: a look is enough, for nobody else writes within a verb."""
+    job = db.one(f"SELECT {_CORE} FROM jobs WHERE id = ? AND attempt = ? AND status = 'running'", (job_id, attempt))
+    if job is None:
+        raise LostFence(job_id=job_id, attempt=attempt)
+    return job
+
+
 @db.verb
 def progress(job_id, attempt, stage, fraction, note):
     """Store how far it is. Returns whether a cancellation has been requested."""
-    note = json.dumps(note, ensure_ascii=False)
+    note = _encode(note)
     job = _fenced(job_id, attempt, "stage = ?, progress = ?, progress_note = ?", stage, fraction, note)
     seq = _event(job, "progress", stage=stage, progress=fraction, note=json.loads(note))
     # The latest of each stage is enough to tell the story; sequence numbers are never reused.
@@ -356,7 +382,7 @@ def charge(job_id, attempt):
 
     Raises ``InsufficientPoints``; ``LostFence``, also when a cancellation was requested before.
     """
-    job = _fenced(job_id, attempt, "attempt = attempt")
+    job = _fence(job_id, attempt)
     if job["cost"] == 0 or ledger.consumed(job_id) is not None:
         return False
     if job["cancel_requested_at"] is not None:
@@ -369,7 +395,7 @@ def charge(job_id, attempt):
 @db.verb
 def refund(job_id, attempt, reason):
     """Return what was charged while the job goes on. Returns the points returned now."""
-    job = _fenced(job_id, attempt, "attempt = attempt")
+    job = _fence(job_id, attempt)
     points = ledger.refund(job_id, reason)
     if points:
         _event(job, "refunded", points=points, balance=ledger.balance(job["user_id"]))
@@ -379,7 +405,7 @@ def refund(job_id, attempt, reason):
 @db.verb
 def keep_step(job_id, attempt, name, output):
     """Store a finished step's output (JSON text): a retry does not repeat it."""
-    job = _fenced(job_id, attempt, "attempt = attempt")
+    job = _fence(job_id, attempt)
     db.execute("INSERT INTO job_steps (job_id, name, output, attempt) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                (job_id, name, output, attempt))
     _event(job, "step", name=name)
@@ -393,7 +419,7 @@ def step_output(job_id, name):
 @db.verb
 def keep_file(job_id, attempt, name, media_type, size_bytes):
     """Record a file that lies in ``files/<job_id>/`` already."""
-    _fenced(job_id, attempt, "attempt = attempt")
+    _fence(job_id, attempt)
     db.execute("INSERT INTO job_files (job_id, name, media_type, size_bytes) VALUES (?, ?, ?, ?) "
                "ON CONFLICT (job_id, name) DO UPDATE SET media_type = excluded.media_type, "
                "size_bytes = excluded.size_bytes", (job_id, name, media_type, size_bytes))
@@ -415,7 +441,7 @@ def fail(job_id, attempt, code, facts=None):
                   "status = 'failed', settlement = 'due', error_facts = ?, "
                   "error_code = CASE WHEN cancel_requested_at IS NULL THEN ? ELSE 'CANCELLED' END, "
                   f"finished_at = {NOW}, worker_id = NULL, deadline_at = NULL",
-                  json.dumps(facts or {}, ensure_ascii=False), code)
+                  _encode(facts or {}), code)
     _ended(job, "failed", code=job["error_code"])
     return job
 
@@ -439,7 +465,7 @@ def release(job_id, attempt, releases_max):
 @db.verb
 def time_out(job_id, attempt):
     """The attempt's own verdict, when its deadline has passed: follows its kind. Returns the job's row."""
-    job = _fenced(job_id, attempt, "attempt = attempt")
+    job = _fence(job_id, attempt)
     return _interrupt(job, "TIMED_OUT", "timed_out", "attempt = ?", (attempt,))
 
 
@@ -466,7 +492,7 @@ def cancel(job_id, user_id):
     if job["status"] == "pending":
         ended = db.execute(
             "UPDATE jobs SET status = 'failed', settlement = 'due', error_code = 'CANCELLED', error_facts = '{}', "
-            f"finished_at = {NOW} WHERE id = ? AND status = 'pending' RETURNING *", (job_id,))
+            f"finished_at = {NOW} WHERE id = ? AND status = 'pending' RETURNING {_CORE}", (job_id,))
         _ended(ended[0], "failed", code="CANCELLED")
         settle(job_id)
     else:
@@ -501,11 +527,13 @@ def retry(kind, job, asker, *, settings, max_pending, form_key=None):
 
 def poll(job_id):
     """The job's row as a poll sees it: if its worker is dead or its deadline has passed it is reaped,
-    and what is due is settled, first. ``None`` if there is no such job. If the database is busy, what is
-    stored is the answer."""
+    and what is due is settled, first. ``None`` if there is no such job. If the database is busy or the disk
+    full, what is stored is the answer."""
     job = get(job_id)
     if job is None:
         return None
+    if job["status"] == "pending":
+        signals.pending.set()  # another process may have accepted it, or given it back, unheard here
     try:
         with db.patience(POLL_PATIENCE_SECONDS):
             if job["status"] == "running" and suspicious(job):
@@ -514,7 +542,7 @@ def poll(job_id):
             if job["settlement"] in ("due", "unknown"):
                 settle(job_id)
                 job = get(job_id)
-    except Busy:
+    except (Busy, StorageUnavailable):
         pass
     return job
 
@@ -522,7 +550,7 @@ def poll(job_id):
 def suspicious(job):
     """A cheap look, before a transaction is opened: might this running job be orphaned or timed out?"""
     mine = workers.current is not None and job["worker_id"] == workers.current.id
-    if mine and job["id"] not in workers.current.jobs:
+    if mine and (job["id"], job["attempt"]) not in workers.current.attempts:
         return True
     if job["deadline_at"] < db.now():
         return True
@@ -543,7 +571,7 @@ def _judge(job):
         return None
     worker_id, proof = job["worker_id"], (job["worker_id"], job["attempt"])
     mine = workers.current is not None and worker_id == workers.current.id
-    dead = job["id"] not in workers.current.jobs if mine else workers.is_dead(worker_id)
+    dead = (job["id"], job["attempt"]) not in workers.current.attempts if mine else workers.is_dead(worker_id)
     if dead:
         return _interrupt(job, "INTERRUPTED", "orphaned", "worker_id = ? AND attempt = ?", proof)
     if dead is None:  # it cannot be asked: an old heartbeat must do
@@ -569,7 +597,7 @@ def _interrupt(job, code, reason, verdict, values):
         f"error_code = CASE WHEN {again} THEN NULL WHEN cancel_requested_at IS NOT NULL THEN 'CANCELLED' ELSE ? END, "
         f"error_facts = '{{}}', finished_at = CASE WHEN {again} THEN NULL ELSE {NOW} END, "
         "attempts_spent = attempts_spent + 1, worker_id = NULL, deadline_at = NULL "
-        f"WHERE id = ? AND status = 'running' AND {verdict} RETURNING *", (code, job["id"], *values))
+        f"WHERE id = ? AND status = 'running' AND {verdict} RETURNING {_CORE}", (code, job["id"], *values))
     if not found:
         return None
     after = found[0]
@@ -586,12 +614,12 @@ def _interrupt(job, code, reason, verdict, values):
 
 
 @db.verb
-def settle(job_id):
+def settle(job_id, note=None):
     """Bring the points of a failed job into order: what it consumed is returned, unless its owner
     cancelled after the charge or an operator kept it. Idempotent; may be torn and run twice at once.
 
     If the ledger cannot be read, the job is ``unknown`` and the operator is told; every later call
-    tries again. Returns the settlement.
+    tries again. ``note`` stands with a refund in the statement. Returns the settlement.
     """
     job = get(job_id)
     if job is None or job["settlement"] not in ("due", "unknown"):
@@ -599,7 +627,7 @@ def settle(job_id):
     try:
         with db.savepoint():
             cancelled = job["error_code"] == "CANCELLED" and job["cancel_requested_at"] is not None
-            points = 0 if cancelled or job["kept_by"] else ledger.refund(job_id)
+            points = 0 if cancelled or job["kept_by"] else ledger.refund(job_id, note)
             db.execute("UPDATE jobs SET settlement = 'settled' WHERE id = ?", (job_id,))
             _event(job, "settled", points=points, balance=ledger.balance(job["user_id"]))
         incidents.resolve(job_id, LOOKUP_FAILED)
@@ -626,7 +654,7 @@ def settle_by_hand(job_id, *, keep, by, note):
         raise AlreadyFinal(job_id=job_id, status=job["settlement"])
     if keep:
         db.execute("UPDATE jobs SET kept_by = ?, kept_note = ? WHERE id = ?", (by, note, job_id))
-    return settle(job_id)
+    return settle(job_id, note)
 
 
 @db.verb
@@ -635,7 +663,7 @@ def fail_gone(job_id):
     start says so, and only of jobs no living worker runs."""
     found = db.execute(
         "UPDATE jobs SET status = 'failed', settlement = 'due', error_code = 'KIND_GONE', error_facts = '{}', "
-        f"finished_at = {NOW} WHERE id = ? AND status = 'pending' RETURNING *", (job_id,))
+        f"finished_at = {NOW} WHERE id = ? AND status = 'pending' RETURNING {_CORE}", (job_id,))
     if found:
         _ended(found[0], "failed", code="KIND_GONE")
 
@@ -648,7 +676,7 @@ def _event(job, event, **data):
     found = db.execute(
         "INSERT INTO job_events (job_id, seq, event, attempt, data) VALUES "
         "(?, (SELECT coalesce(max(seq), 0) + 1 FROM job_events WHERE job_id = ?), ?, ?, ?) RETURNING seq",
-        (job_id, job_id, event, job["attempt"], json.dumps(data, ensure_ascii=False)))
+        (job_id, job_id, event, job["attempt"], _encode(data)))
     db.after_commit(lambda: signals.changed(job_id))
     return found[0]["seq"]
 
@@ -698,8 +726,9 @@ def watchers(job_id):
 
 
 def listing(user_id=None, *, kind=None, status=None, before=None, limit=20):
-    """Jobs, newest first, below the id ``before``; of one person if given."""
-    query = Job.select().order_by(Job.id.desc()).limit(limit)
+    """Jobs (without params and result), newest first, below the id ``before``; of one person if given."""
+    columns = [column for name, column in Job._meta.fields.items() if name not in ("params", "result")]
+    query = Job.select(*columns).order_by(Job.id.desc()).limit(limit)
     if user_id is not None:
         query = query.where(Job.id.in_(JobWatcher.select(JobWatcher.job_id).where(JobWatcher.user_id == user_id)))
     if kind:
@@ -736,9 +765,10 @@ def money(job, user_id):
     if user_id != job["user_id"]:
         return "none", {"shared": True}  # whoever joined pays nothing
     try:
-        taken, returned = ledger.consumed(job["id"]), ledger.refunded(job["id"])
+        entries = {entry["kind"]: entry for entry in ledger.of_job(job["id"])}
     except Exception:
         return "unknown", {}
+    taken, returned = entries.get("consume"), entries.get("refund")
     if returned is not None:
         return "refunded", {"points": returned["points"], "balance": returned["balance_after"]}
     if job["settlement"] == "due":

@@ -6,7 +6,7 @@ from webapp.errors import InsufficientPoints
 @db.verb
 def grant(user_id, points, note):
     """Add points, and return the new balance. ``note`` says why; it stands in the person's statement."""
-    return _add(user_id, None, "grant", points, note)
+    return _add(user_id, None, "grant", points, balance(user_id), note)
 
 
 @db.verb
@@ -19,7 +19,7 @@ def consume(user_id, job_id, cost):
     points = balance(user_id)
     if points < cost:
         raise InsufficientPoints(cost=cost, balance=points)
-    return _add(user_id, job_id, "consume", -cost, None)
+    return _add(user_id, job_id, "consume", -cost, points, None)
 
 
 @db.verb
@@ -28,12 +28,12 @@ def refund(job_id, note=None):
     taken = consumed(job_id)
     if taken is None or refunded(job_id) is not None:
         return 0
-    _add(taken["user_id"], job_id, "refund", -taken["points"], note)
+    _add(taken["user_id"], job_id, "refund", -taken["points"], balance(taken["user_id"]), note)
     return -taken["points"]
 
 
-def _add(user_id, job_id, kind, points, note):
-    after = balance(user_id) + points
+def _add(user_id, job_id, kind, points, before, note):
+    after = before + points
     db.execute("INSERT INTO ledger_entries (user_id, job_id, kind, points, balance_after, note) "
                "VALUES (?, ?, ?, ?, ?, ?)", (user_id, job_id, kind, points, after, note))
     return after
@@ -65,6 +65,11 @@ def refunded(job_id):
     return db.one("SELECT * FROM ledger_entries WHERE job_id = ? AND kind = 'refund'", (job_id,))
 
 
+def of_job(job_id):
+    """The entries of this job: at most one that consumed and one that returned."""
+    return db.rows("SELECT * FROM ledger_entries WHERE job_id = ?", (job_id,))
+
+
 def statement(user_id, before=None, limit=50):
     """Entries of one person, newest first, below the id ``before``; with the job's number and kind."""
     return db.rows(
@@ -75,11 +80,13 @@ def statement(user_id, before=None, limit=50):
 
 # ------------------------------------------------------------------------------------------- audit
 
+@db.verb
 def audit():
     """Every breach found, as sentences; empty if the books are right.
 
     Recomputes everything from the raw rows with arithmetic of its own: it shares no statement with
-    the verbs above or the triggers, so that a mistake there cannot hide itself.
+    the verbs above or the triggers, so that a mistake there cannot hide itself. A verb, though it
+    writes nothing: it must see one moment of the books, not entries of before a refund and jobs of after.
     """
     entries = db.rows("SELECT id, user_id, job_id, kind, points, balance_after, created_at FROM ledger_entries")
     jobs = {row["id"]: row for row in db.rows(

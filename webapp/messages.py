@@ -41,8 +41,8 @@ def refusal(error, support_contact=""):
 
 _REFUSALS = {
     "UNKNOWN_KIND": lambda f: _("There is nothing of this name here."),
-    "NOT_FOUND": lambda f: _("This does not exist, or it is not yours. If you paid points for it, please tell us the "
-                             "number on your statement."),
+    "NOT_FOUND": lambda f: _("This does not exist, or it is not yours. If you paid points for it, tell us its number, which "
+                             "your statement of points shows: nothing is lost."),
     "LOGIN_REQUIRED": lambda f: _("This costs points: please sign in first."),
     "BAD_TOKEN": lambda f: _("This access token is not valid. Ask the operator for a new one."),
     "CSRF": lambda f: _("This page was open for too long or came from elsewhere. Nothing was sent; please try again."),
@@ -88,6 +88,8 @@ def _field_message(problem, lang):
     make = _FIELD_MESSAGES.get(problem.get("type"))
     if make is not None:
         return make(facts)
+    if lang in facts:  # a kind's own validation, with its words in both languages
+        return facts[lang]
     text = problem["message"].removeprefix("Value error, ")
     return text[:1].upper() + text[1:]
 
@@ -228,12 +230,9 @@ def progress_sentence(kind, job):
     if not stage:
         return _("Starting.")
     if note.get("done") is not None and note.get("total"):
-        return _("%(stage)s: %(done)s of %(total)s", stage=stage, done=_number(note["done"]), total=_number(note["total"]))
+        return _("%(stage)s: %(done)s of %(total)s", stage=stage, done=format_decimal(round(note["done"])),
+                 total=format_decimal(round(note["total"])))
     return stage
-
-
-def _number(n):
-    return format_decimal(round(n, 1) if isinstance(n, float) else n)
 
 
 def event_sentence(kind, event):

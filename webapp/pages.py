@@ -193,7 +193,7 @@ def report(job_id):
     static = Path(current_app.static_folder)
     sheets = [*sorted((static / "vendor").glob("*.css")), static / "ainori.css", static / "charts.css"]
     page = render_template(
-        "pages/report_file.html", job=view, kind=_known_kind(kind, row), result=view["result"],
+        "pages/report_file.html", standalone=True, job=view, kind=_known_kind(kind, row), result=view["result"],
         result_template=_result_template(kind), title=_known_kind(kind, row)["title"], generated=row["finished_at"],
         money_class=view["money"], inline_css="\n".join(sheet.read_text(encoding="utf-8") for sheet in sheets))
     return Response(page, mimetype="text/html", headers={
@@ -414,11 +414,7 @@ def _error(error):
     heading = {404: _("This page does not exist"), 403: _("Not accepted"), 413: _("The file is too large"),
                429: _("Too many requests"), 503: _("Not available at the moment")}.get(
                    status, _("This did not work"))
-    detail = None
-    if status == 404:
-        detail = _("If you paid points for something you cannot find, nothing is lost: tell us its number, which your "
-                   "statement of points shows too.")
-    page = render_template("pages/error.html", heading=heading, detail=detail,
+    page = render_template("pages/error.html", heading=heading,
                            sentence=messages.refusal(refusal, current_app.settings.support_contact))
     answer = Response(page, status=status, mimetype="text/html")
     after = web.retry_seconds_of(refusal, status)

@@ -182,7 +182,7 @@ class Runner:
 
     def __init__(self, kinds, settings, upstream):
         self.kinds, self.settings, self.upstream = kinds, settings, upstream
-        self.attempts = {}   # job id -> Attempt
+        self.attempts = {}   # (job id, attempt) -> Attempt: one that lost its fence may end beside its successor
         self._supervisors = set()
         self._working = Event()
         self._loops = []
@@ -200,6 +200,11 @@ class Runner:
         """Claim what is pending from now on."""
         self._loops = [gevent.spawn(self._claim_loop), gevent.spawn(self._heartbeat_loop)]
         jobs.signals.pending.set()
+
+    def begin_one(self, job):
+        """Run this one job, claimed already, and claim nothing else: a command that works for itself."""
+        self._loops = [gevent.spawn(self._heartbeat_loop)]
+        self._set_going(job)
 
     # ------------------------------------------------------------------------------------- loops
 
@@ -251,9 +256,9 @@ class Runner:
         workers.beat(workers.current.id)
         ours = {row["id"]: row for row in db.rows(
             "SELECT id, attempt, cancel_requested_at FROM jobs WHERE worker_id = ?", (workers.current.id,))}
-        for job_id, attempt in list(self.attempts.items()):
+        for (job_id, number), attempt in list(self.attempts.items()):
             row = ours.get(job_id)
-            if row is None or row["attempt"] != attempt.attempt:
+            if row is None or row["attempt"] != number:
                 attempt.stop("lost")
             elif row["cancel_requested_at"] is not None:
                 attempt.stop("cancelled")
@@ -274,7 +279,7 @@ class Runner:
             # attempt in this process, and reaps it: the truth, if later.
             log.exception("the end of %s could not be stored", job["number"])
         finally:
-            workers.current.jobs.discard(job_id)
+            workers.current.attempts.discard((job_id, job["attempt"]))
 
     def _outcome(self, job):
         """``(outcome, facts)``; outcome: succeeded, refused, failed, cancelled, timed_out, drained, lost."""
@@ -284,8 +289,8 @@ class Runner:
         except ValueError:
             return "refused", {"code": "KIND_GONE"}
         attempt = Attempt(job, kind, params, self.settings.for_kind(kind), self.upstream)
-        self.attempts[job["id"]] = attempt
-        jobs.signals.stoppers[job["id"]] = lambda: attempt.stop("cancelled")
+        self.attempts[job["id"], job["attempt"]] = attempt
+        stopper = jobs.signals.stoppers[job["id"]] = lambda: attempt.stop("cancelled")
         working = gevent.spawn(_work, kind, attempt, params)
         try:
             gevent.wait([working, attempt.stopped], timeout=job["timeout_seconds"], count=1)
@@ -296,8 +301,9 @@ class Runner:
             return working.value
         finally:
             working.kill(block=False)
-            self.attempts.pop(job["id"], None)
-            jobs.signals.stoppers.pop(job["id"], None)
+            del self.attempts[job["id"], job["attempt"]]
+            if jobs.signals.stoppers.get(job["id"]) is stopper:
+                del jobs.signals.stoppers[job["id"]]
 
     def _finish(self, job, outcome, facts):
         job_id, attempt = job["id"], job["attempt"]

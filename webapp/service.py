@@ -4,7 +4,7 @@ import time
 
 import gevent
 
-from webapp import recovery
+from webapp import jobs, recovery
 from webapp.runner import Runner
 
 log = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ class Service:
             log.warning("after a restart: %s interrupted, %s resumed, %s points returned, %s unknown, %.1f s",
                         found.interrupted, found.resumed, found.points, found.unknown, time.perf_counter() - began)
         self._scheduler = gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds)
+        jobs.signals.watch.set()  # what was in flight before this start is to be watched too
         self.runner.begin()
         return self
 

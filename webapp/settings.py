@@ -86,6 +86,7 @@ class Settings:
     values: dict
     sources: dict
     environ: dict
+    from_file: dict
 
     def __getattr__(self, name):
         try:
@@ -106,16 +107,21 @@ class Settings:
             from dotenv import dotenv_values
             from_file = {name: value for name, value in dotenv_values(dotenv).items() if value is not None}
         merged = {**from_file, **environ}
-        values, sources = {}, {}
+        self = cls({}, {}, merged, from_file)
         for setting in SETTINGS:
             text = merged.get(setting.name)
-            values[setting.name] = setting.default if text is None else setting.parse(text)
-            sources[setting.name] = ("default" if text is None
-                                     else "environment" if setting.name in environ else ".env")
-        self = cls(values, sources, merged)
+            self.values[setting.name] = setting.default if text is None else setting.parse(text)
+            self.sources[setting.name] = self.source(setting.name)
         self._adapt_to_host()
         self._check_relations()
         return self
+
+    def source(self, name):
+        """Where a setting, a kind's own too, is taken from: ``default``, ``environment`` or ``.env``."""
+        if name not in self.environ:
+            return self.sources.get(name, "default")
+        # The flask command puts what .env says into the environment itself.
+        return ".env" if self.from_file.get(name) == self.environ[name] else "environment"
 
     def _adapt_to_host(self):
         def default(name, value, source):

@@ -55,7 +55,8 @@ class Upstream:
                  cache_bytes_max: int = 32_000_000):
         self.requests = self.hits = self.joined = 0
         self.failures: Counter[str] = Counter()
-        self._user_agent = user_agent
+        # A site's name may be in any script; a header that cannot be sent would fail every request.
+        self._user_agent = "".join(letter for letter in user_agent if " " <= letter <= "~")
         self._per_host_max = per_host_max
         self._cache = _Cache(cache_entries_max, cache_bytes_max)
         self._flights: dict[_Call, _Flight] = {}
@@ -192,25 +193,23 @@ class Upstream:
     def _ask(self, url, headers, address, connect_seconds):
         """Connects to the address that was judged, under the name that was asked for: a second
         look-up could answer something else (DNS rebinding)."""
-        def ask():
+        def ask(pool):
             self.requests += 1
-            return pool().urlopen(
+            return pool.urlopen(
                 "GET", url.request_uri, headers=headers, retries=False, redirect=False, preload_content=False,
                 assert_same_host=False, timeout=Timeout(connect=connect_seconds, read=None))
 
-        def pool():
-            return self._pools.connection_from_host(
-                address, _port(url), url.scheme, {"server_hostname": url.host.strip("[]")})
-
-        connections = pool().num_connections
+        place = address, _port(url), url.scheme, {"server_hostname": url.host.strip("[]")}
+        pool = self._pools.connection_from_host(*place)
+        opened = pool.num_connections
         try:
-            return ask()
+            return ask(pool)
         except ProtocolError:
-            if pool().num_connections != connections:
+            if pool.num_connections != opened:
                 raise
         # A kept connection that the server was just closing: not the upstream's failure.
         self._pools.clear()
-        return ask()
+        return ask(self._pools.connection_from_host(*place))
 
 
 class _Call(NamedTuple):

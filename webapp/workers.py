@@ -20,9 +20,12 @@ class Worker:
     def __init__(self, folder, role):
         self.id = f"{os.getpid()}-{secrets.token_hex(6)}"  # never reused, unlike a process id
         self.path = folder / f"{self.id}.lock"
-        self.jobs = set()  # ids of the jobs whose attempt is in this process
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self.attempts = set()  # (job id, attempt) of what this process runs
+        # Locked before it has the name that others look for: they would take it for a dead worker's.
+        unnamed = self.path.with_suffix(".new")
+        self._descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unnamed.rename(self.path)
         _register(self.id, role)
 
     def stop(self):
@@ -77,17 +80,17 @@ def beat(worker_id):
 
 
 def is_dead(worker_id):
-    """True or False as a fact; ``None`` where it cannot be asked (the lock file is gone, or on
-    another machine): then only a stale heartbeat tells."""
+    """True or False as a fact; ``None`` where it cannot be asked (the lock file is gone without a
+    goodbye, or on another machine): then only a stale heartbeat tells."""
     if current is not None and worker_id == current.id:
         return False  # a process never judges itself dead, however long it was paused
     path = db.store.path.parent / "workers" / f"{worker_id}.lock"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)  # never creates it
     except OSError:
-        return None
+        return True if db.value("SELECT stopped_at FROM workers WHERE id = ?", (worker_id,)) else None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two may ask at once
     except OSError:
         return False
     else:

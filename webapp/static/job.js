@@ -141,7 +141,30 @@
     document.title = (percent && !checking ? percent + " · " : "") + root.dataset.title;
     startedAt = Date.parse(job.started_at || job.created_at) || startedAt;
     stages(job.status === "pending" ? null : job.stage);
+    if (job.money !== root.dataset.points && !checking) renewCancelNote();
     say([job.status, checking, job.stage, measured ? Math.floor(share * 4) : 0].join(), message + (percent ? " " + percent : ""));
+  }
+
+  // What a cancel means changes when points are used. The sentence is the server's, so it is taken from
+  // a fresh copy of this page; until then there is nothing to press.
+  async function renewCancelNote() {
+    const form = root.querySelector(".cancel");
+    if (!form) return;
+    form.hidden = true;
+    try {
+      const answer = await fetch(location.href, { cache: "no-store", credentials: "same-origin" });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = page.querySelector("[data-live]");
+      if (!fresh || fresh.dataset.id !== id) throw new Error("not this page");
+      root.dataset.points = fresh.dataset.points;
+      const note = page.querySelector("#cancel-note");
+      if (note) {
+        text(form.querySelector("#cancel-note"), note.textContent);
+        form.hidden = false;
+      }
+    } catch {
+      etag = null;      // the next answer is drawn again, and comes here again
+    }
   }
 
   function stages(current) {

@@ -29,17 +29,17 @@ class Params(BaseModel, extra="forbid"):
                            "YouTube Data APIのページを保存したものも使えます。"}})
     max_comments: int | None = Field(
         None, ge=1, le=10_000, title="Comments at most", description="Empty: all comments of the file.",
-        json_schema_extra={"ja": {"title": "コメント数の上限", "description": "空欄ならファイルのすべてのコメント。"}})
+        json_schema_extra={"advanced": True, "ja": {"title": "コメント数の上限", "description": "空欄ならファイルのすべてのコメント。"}})
     order: Literal["relevance", "time"] = Field(
         "relevance", title="Which ones, if there are more",
-        json_schema_extra={"labels": {"relevance": "Most liked first", "time": "Newest first"},
+        json_schema_extra={"advanced": True, "labels": {"relevance": "Most liked first", "time": "Newest first"},
                            "ja": {"title": "上限を超えるときの選び方",
                                   "labels": {"relevance": "高評価の多い順", "time": "新しい順"}}})
     include_replies: bool = Field(True, title="Include replies",
-                                  json_schema_extra={"ja": {"title": "返信も含める"}})
+                                  json_schema_extra={"advanced": True, "ja": {"title": "返信も含める"}})
     lang: Literal["en", "ja"] | None = Field(
         None, title="Language of the report", description="Empty: yours.",
-        json_schema_extra={"labels": {"en": "English", "ja": "日本語"},
+        json_schema_extra={"advanced": True, "labels": {"en": "English", "ja": "日本語"},
                            "ja": {"title": "レポートの言語", "description": "空欄なら表示中の言語。",
                                   "labels": {"en": "English", "ja": "日本語"}}})
 

@@ -1,0 +1,200 @@
+"""How fast the engine is, as ratios in one run, and how much it needs. Prints; asserts nothing.
+
+    python bench/engine.py
+
+Lives: a paid no-op job's whole life through HTTP (submit, claim, charge, finish, poll for the end), against
+a bare Flask POST on the same gunicorn with the same worker. Upload: the largest allowed file (20 MB, 50,000
+rows) is analysed while others ask for a page; how long they wait, and what the processes hold in memory.
+Start: from the process to the first 200. Idle: resident memory of the worker.
+"""
+import argparse
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.server import Server, free_port  # noqa: E402
+
+CLIENTS = 16
+BARE = """
+from gevent import monkey; monkey.patch_all()
+from flask import Flask, request
+app = Flask(__name__)
+@app.post("/bare")
+def bare():
+    return {"ok": bool(request.get_json())}, 202
+"""
+KIND = """
+from pydantic import BaseModel
+from webapp.kinds import Kind
+class Params(BaseModel):
+    pass
+def run(job, params):
+    job.charge()
+    return {}
+KIND = Kind(name="noop", params=Params, run=run, cost=1)
+"""
+
+
+def clients(port, count, seconds, act):
+    """``act(connection, n)`` again and again by ``count`` threads for ``seconds``; how often it was done, a second."""
+    done, ends = [0] * count, time.monotonic() + seconds
+
+    def work(n):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        while time.monotonic() < ends:
+            act(connection, n)
+            done[n] += 1
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done) / seconds
+
+
+def ask(connection, method, path, body=None, headers=()):
+    connection.request(method, path, body, dict(headers))
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def lives_against_bare(folder, seconds, rounds):
+    (folder / "bare_app.py").write_text(BARE)
+    (folder / "noop_kind.py").write_text(KIND)
+    path = f"{folder}{os.pathsep}{ROOT}"
+    port = free_port()
+    bare = subprocess.Popen(
+        [sys.executable, "-m", "gunicorn", "bare_app:app", "-k", "gevent", "-w", "1", "--no-control-socket", "-b",
+         f"127.0.0.1:{port}", "--log-level", "error"], cwd=folder, env={**os.environ, "PYTHONPATH": path})
+    server = Server(folder, {"EXTRA_KINDS": "noop_kind", "PYTHONPATH": path, "MAX_RUNNING_JOBS": 50}).start()
+    tokens = [server.add_user(f"person{n}@example.org", points=10_000_000) for n in range(CLIENTS)]
+
+    def post(connection, n):
+        ask(connection, "POST", "/bare", b'{"a": 1}', {"Content-Type": "application/json"})
+
+    def submit(connection, n):
+        status, body = ask(connection, "POST", "/api/kinds/noop/jobs", b"{}",
+                           {"Authorization": f"Bearer {tokens[n]}", "Content-Type": "application/json"})
+        if status != 202:
+            raise RuntimeError(body)
+
+    try:
+        time.sleep(1)
+        ratios = []
+        for _ in range(rounds):
+            bare_rate = clients(port, CLIENTS, seconds, post)
+            before, began = server.rows("SELECT count(*) FROM jobs WHERE status = 'succeeded'")[0][0], time.monotonic()
+            clients(server.port, CLIENTS, seconds, submit)
+            after = server.rows("SELECT count(*) FROM jobs WHERE status = 'succeeded'")[0][0]
+            life_rate = (after - before) / (time.monotonic() - began)
+            ratios.append(life_rate / bare_rate)
+            print(f"  bare POST {bare_rate:7.0f}/s   paid lives {life_rate:6.0f}/s   {life_rate / bare_rate:.0%}")
+        print(f"a paid no-op job's life / a bare Flask POST: median {statistics.median(ratios):.0%}")
+    finally:
+        server.stop()
+        bare.kill()
+
+
+def memory_mb(pid):
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def children(pid):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout.split()
+    return [int(child) for child in found] + [grand for child in found for grand in children(child)]
+
+
+def start_and_idle(folder):
+    seconds = []
+    for _ in range(5):
+        server = Server(folder)
+        began = time.monotonic()
+        server.start()
+        while server.get("/healthz").status != 200:
+            pass
+        seconds.append(time.monotonic() - began)
+        server.get("/")
+        worker = server.worker_pid()
+        held = memory_mb(worker), memory_mb(server.process.pid)
+        server.stop()
+    print(f"start to first 200: median {statistics.median(seconds):.2f} s, worst {max(seconds):.2f} s")
+    print(f"idle after one page: worker {held[0]:.0f} MB, master {held[1]:.0f} MB resident")
+
+
+def largest_upload(folder):
+    rows = 50_000
+    line = "this video is really good and i love how the music fits, but the ending made me sad and a bit angry too 😀 "
+    text = (line * 4)[:20_000_000 // rows - 12]
+    content = json.dumps([{"text": f"{n} {text}"} for n in range(rows)], ensure_ascii=False).encode()
+    content = content[:content.rindex(b',', 0, 20 * 1024 * 1024 - 2)] + b"]" if len(content) > 20 * 1024 * 1024 else content
+    server = Server(folder).start()
+    try:
+        waits, peak, stop = [], {"worker": 0.0, "children": 0.0}, threading.Event()
+
+        def watch_latency():
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+            while not stop.is_set():
+                began = time.perf_counter()
+                ask(connection, "GET", "/healthz")
+                waits.append((time.perf_counter() - began) * 1000)
+                time.sleep(0.005)
+
+        def watch_memory():
+            worker = server.worker_pid()
+            while not stop.is_set():
+                peak["worker"] = max(peak["worker"], memory_mb(worker))
+                try:
+                    peak["children"] = max(peak["children"], sum(memory_mb(child) for child in children(worker)))
+                except OSError:
+                    pass
+                time.sleep(0.05)
+        watchers = [threading.Thread(target=watch_latency), threading.Thread(target=watch_memory)]
+        for watcher in watchers:
+            watcher.start()
+        began = time.monotonic()
+        answer = server.upload("comments", "big.json", content)
+        accepted = time.monotonic() - began
+        cookie = answer.headers["Set-Cookie"].split(";")[0]
+        began = time.monotonic()
+        job = server.finished(answer.json["job"]["id"], seconds=300, headers={"Cookie": cookie})
+        took = time.monotonic() - began
+        stop.set()
+        for watcher in watchers:
+            watcher.join()
+        waits.sort()
+        print(f"largest upload: {len(content) / 1e6:.1f} MB, {job['result']['coverage']['analysed']:,} comments; accepted in "
+              f"{accepted:.1f} s, done {took:.1f} s later: {job['result']['coverage']['analysed'] / took:,.0f} comments/s")
+        print(f"others meanwhile ({len(waits)} requests): median {statistics.median(waits):.1f} ms, p99 "
+              f"{waits[int(len(waits) * .99)]:.1f} ms, worst {waits[-1]:.1f} ms")
+        print(f"peak resident: worker {peak['worker']:.0f} MB + helper process {peak['children']:.0f} MB = "
+              f"{peak['worker'] + peak['children']:.0f} MB")
+    finally:
+        server.stop()
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seconds", type=float, default=4, help="of each measurement of the lives")
+    options.add_argument("--rounds", type=int, default=3)
+    options = options.parse_args()
+    for part in (start_and_idle, lambda folder: lives_against_bare(folder, options.seconds, options.rounds),
+                 largest_upload):
+        with tempfile.TemporaryDirectory() as folder:
+            part(Path(folder))
+
+
+if __name__ == "__main__":
+    main()
