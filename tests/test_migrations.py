@@ -43,6 +43,11 @@ def file(tmp_path):
     return path
 
 
+@pytest.fixture(autouse=True)
+def signals_as_at_a_start():
+    jobs.signals.__init__()
+
+
 def whole(path):
     """Rows, schema and version."""
     connection = sqlite3.connect(path)

@@ -29,6 +29,15 @@ def check_password(user, password):
         return False
 
 
+def signed_in_by(email, password):
+    """The account that these belong to, or ``None``. Checked against nobody too, so that the time taken
+    does not tell who has an account; in a thread, for it is slow on purpose."""
+    user = db.one("SELECT * FROM users WHERE email = ?", (email.strip(),))
+    known = user if user is not None else {"password_hash": NOBODY}
+    right = db.store.disk.apply(check_password, (known, password))
+    return user if right else None
+
+
 def new_token():
     """An API token; only its hash is stored, so it can be shown once."""
     return f"ain_{secrets.token_urlsafe(32)}"

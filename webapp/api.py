@@ -3,21 +3,17 @@ import csv
 import hashlib
 import io
 import json
-from collections import Counter
 
 import gevent
 from flask import Blueprint, Response, current_app, g, jsonify, request, send_from_directory
-from gevent.event import Event
+from flask_babel import force_locale
 
-from webapp import db, jobs, ledger, messages, recovery, runner, web
-from webapp.errors import InvalidInput, LoginRequired, NotFound, TooManyStreams
+from webapp import jobs, ledger, live, messages, recovery, runner, web
+from webapp.errors import InvalidInput, LoginRequired, NotFound
 
 blueprint = Blueprint("api", __name__)
 
 FREE_DISK_BYTES_MIN = 50_000_000
-STREAM_SECONDS_MAX = 50       # hosts cut streams at 30 to 60 s: we end them first
-STREAM_COMMENT_SECONDS = 15   # a write is the only way to learn that the client has gone
-STREAM_LOOK_SECONDS = 1       # right across processes; within one, a signal makes it instant
 
 
 # ------------------------------------------------------------------------------------------- kinds
@@ -55,8 +51,7 @@ def precheck(name):
 def _standing(kind, who, balance):
     """What can be said without params: is one in flight, would the points do."""
     cost = 0 if callable(kind.cost) else kind.cost
-    way = db.value("SELECT id FROM jobs WHERE status IN ('pending', 'running') AND exclusive_key = ?",
-                   (f"{kind.name}:{who.user_id}",)) if kind.exclusive else None
+    way = jobs.exclusive_in_flight(kind, who.user_id)
     reasons = (["LOGIN_REQUIRED"] if cost and who.is_guest else ["JOB_IN_FLIGHT"] if way
                else ["INSUFFICIENT_POINTS"] if cost > balance else [])
     return {"ok": not reasons, "in_flight_job_id": way, "reasons": reasons}
@@ -206,73 +201,19 @@ def _neutralised(value):
 def events(job_id):
     """Server-sent events from the stored ones: ``progress`` until ``done``."""
     row = _own(job_id)
-    try:
-        after = int(request.headers.get("Last-Event-ID", request.args.get("after", 0)))
-    except ValueError:
-        after = 0
-    if _all_said(row) and after and not jobs.events(job_id, after):
+    last = request.headers.get("Last-Event-ID", request.args.get("after", "0"))
+    after = int(last) if last.isdecimal() else 0
+    if after and live.all_said(row) and not jobs.events(job_id, after):
         return Response(status=204)
-    stream = _stream(current_app._get_current_object(), job_id, web.viewer_id(), web.locale_name(), after)
-    answer = Response(current_app.streams.keep(web.viewer_id(), stream), mimetype="text/event-stream")
+    app, viewer, locale = current_app._get_current_object(), web.viewer_id(), web.locale_name()
+
+    def as_text(job):
+        with app.test_request_context(), force_locale(locale):
+            return app.json.dumps(messages.job_json(job, viewer, app.kinds, app.settings.support_contact,
+                                                    with_result=False))
+    answer = Response(app.streams.keep(viewer, live.follow(job_id, after, as_text)), mimetype="text/event-stream")
     answer.headers["X-Accel-Buffering"] = "no"
     return answer
-
-
-def _all_said(row):
-    """``done`` only when a job is final and its points are settled (or unknown)."""
-    return row["status"] not in jobs.IN_FLIGHT and row["settlement"] != "due"
-
-
-def _stream(app, job_id, viewer_id, locale, after):
-    from flask_babel import force_locale
-    changed, ends, spoke_at = Event(), db.clock() + STREAM_SECONDS_MAX, db.clock()
-    jobs.signals.listeners.setdefault(job_id, set()).add(changed)
-    try:
-        yield "retry: 2000\n\n"
-        while db.clock() < ends and not jobs.signals.draining:
-            changed.clear()
-            row, news = jobs.poll(job_id), jobs.events(job_id, after)
-            if news or (_all_said(row) and not after):
-                after = news[-1]["seq"] if news else after
-                with app.test_request_context(), force_locale(locale):
-                    body = app.json.dumps(messages.job_json(row, viewer_id, app.kinds, app.settings.support_contact,
-                                                            with_result=False))
-                yield f"id: {after}\nevent: {'done' if _all_said(row) else 'progress'}\ndata: {body}\n\n"
-                spoke_at = db.clock()
-            if _all_said(row):
-                return
-            changed.wait(timeout=STREAM_LOOK_SECONDS)
-            if db.clock() - spoke_at >= STREAM_COMMENT_SECONDS:
-                yield ": still here\n\n"
-                spoke_at = db.clock()
-    finally:
-        listeners = jobs.signals.listeners.get(job_id, set())
-        listeners.discard(changed)
-        if not listeners:
-            jobs.signals.listeners.pop(job_id, None)
-
-
-class Streams:
-    """Places for live streams: bounded for the server and for each person, freed when the stream ends."""
-
-    def __init__(self, total_max, per_user_max):
-        self.total_max, self.per_user_max = total_max, per_user_max
-        self.open = Counter()
-
-    def keep(self, user_id, stream):
-        """The stream, counted while it runs. Raises ``TooManyStreams`` over the caps."""
-        if self.open.total() >= self.total_max or self.open[user_id] >= self.per_user_max:
-            raise TooManyStreams(total_max=self.total_max, per_user_max=self.per_user_max)
-        return self._counted(user_id, stream)
-
-    def _counted(self, user_id, stream):
-        self.open[user_id] += 1
-        try:
-            yield from stream
-        finally:
-            self.open[user_id] -= 1
-            if not self.open[user_id]:
-                del self.open[user_id]
 
 
 # ------------------------------------------------------------------------------------------ points
@@ -304,7 +245,7 @@ def readyz():
     if jobs.signals.draining:
         reasons.append("draining")
     try:
-        db.value("SELECT 1")
+        jobs.get("")
     except Exception as error:
         reasons.append(f"database: {error}")
     if web.disk_space_bytes(current_app.settings.folder) < FREE_DISK_BYTES_MIN:
@@ -340,5 +281,5 @@ def _headers(answer):
 
 
 def register(app):
-    app.streams = Streams(app.settings.max_streams, app.settings.max_streams_per_user)
+    app.streams = live.Streams(app.settings.max_streams, app.settings.max_streams_per_user)
     app.after_request(_headers)

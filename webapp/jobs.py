@@ -165,7 +165,7 @@ def order(kind, params, asker, *, settings, files=(), idempotency_key=None, retr
     return Order(
         kind=kind, asker=asker, params=text, params_hash=_hash(kind.name, text), cost=cost,
         share_key=None if share_key is None else _hash(kind.name, str(share_key)),
-        exclusive_key=f"{kind.name}:{asker.user_id}" if kind.exclusive else None,
+        exclusive_key=exclusive_key(kind, asker.user_id),
         idempotency_key=idempotency_key, retry_of=retry_of)
 
 
@@ -714,6 +714,23 @@ def visible(job_id, user_id):
 def events(job_id, after=0):
     """The job's story from the sequence number ``after`` on."""
     return db.rows("SELECT * FROM job_events WHERE job_id = ? AND seq > ? ORDER BY seq", (job_id, after))
+
+
+def exclusive_in_flight(kind, user_id):
+    """The id of this person's job of an exclusive kind that is in flight, or ``None``."""
+    if not kind.exclusive:
+        return None
+    return db.value("SELECT id FROM jobs WHERE status IN ('pending', 'running') AND exclusive_key = ?",
+                    (exclusive_key(kind, user_id),))
+
+
+def exclusive_key(kind, user_id):
+    return f"{kind.name}:{user_id}" if kind.exclusive else None
+
+
+def age_seconds(job):
+    """Since it was asked for, by the database's clock."""
+    return db.value("SELECT (julianday('now') - julianday(?)) * 86400.0", (job["created_at"],))
 
 
 def files(job_id):

@@ -18,7 +18,7 @@ from flask import (
 )
 from flask_babel import gettext as _
 
-from webapp import accounts, api, db, jobs, ledger, messages, recovery, web
+from webapp import accounts, api, jobs, ledger, messages, recovery, web
 from webapp.errors import (
     AinoriError,
     InsufficientPoints,
@@ -345,10 +345,8 @@ def _sign_in(email, password):
         current_app.sign_in_limit.check()
     except RateLimited as error:
         return messages.refusal(error)
-    user = db.one("SELECT * FROM users WHERE email = ?", (email.strip(),))
-    # Checked against nobody too, so that the time taken does not tell who has an account.
-    known = user if user is not None else {"password_hash": accounts.NOBODY}
-    if not db.store.disk.apply(accounts.check_password, (known, password)) or user is None:
+    user = accounts.signed_in_by(email, password)
+    if user is None:
         return _("E-mail or password is not right.")
     session.clear()
     session["user_id"] = user["id"]

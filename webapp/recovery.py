@@ -1,5 +1,6 @@
 """The sleeping scheduler: what to reap, settle and expire. One pass is one function."""
 import logging
+import sqlite3
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -30,8 +31,8 @@ class Found:
 
 def one_pass():
     """Reap whatever is orphaned or timed out, and settle whatever is due. Safe to run at any time, twice at once."""
-    found = Found()
-    dead = set()
+    found, dead = Found(), set()
+    newest_before = _newest_entry()
     for job in db.rows("SELECT * FROM jobs WHERE status = 'running' ORDER BY id"):
         if jobs.suspicious(job):
             after = jobs.reap(job["id"])
@@ -43,11 +44,21 @@ def one_pass():
         if jobs.settle(row["id"]) == "unknown":
             found.unknown += 1
         else:
-            returned = db.value("SELECT points FROM ledger_entries WHERE job_id = ? AND kind = 'refund'", (row["id"],))
+            returned = db.value("SELECT points FROM ledger_entries WHERE job_id = ? AND kind = 'refund' AND id > ?",
+                                (row["id"], newest_before))
             found.points += returned or 0
     for worker_id in dead:
         workers.forget(worker_id)
+    if db.value("SELECT 1 FROM jobs WHERE status = 'pending' LIMIT 1"):
+        jobs.signals.pending.set()  # another process may have left it
     return found
+
+
+def _newest_entry():
+    try:
+        return db.value("SELECT max(id) FROM ledger_entries") or 0
+    except sqlite3.Error:
+        return 0  # a ledger that cannot be read is settle's to speak of, and no reason not to start
 
 
 def at_start(kinds):

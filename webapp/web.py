@@ -244,7 +244,7 @@ def submit(kind, raw, files, idempotency_key=None, form_key=None):
         order = replace(order, idempotency_key=f"form:{form_key}:{order.params_hash[:16]}")
     if who.user_id == -1:
         who = asker()
-        order = replace(order, asker=who, exclusive_key=f"{kind.name}:{who.user_id}" if kind.exclusive else None)
+        order = replace(order, asker=who, exclusive_key=jobs.exclusive_key(kind, who.user_id))
     return jobs.submit(order, max_pending=current_app.settings.max_pending_jobs, files=files)
 
 
@@ -256,7 +256,7 @@ def retry_after_seconds(job):
     """When to come back: soon at first, then ever less often. ``None`` for what is final and settled."""
     if job["status"] not in jobs.IN_FLIGHT and job["settlement"] != "due":
         return None
-    age = db.value("SELECT (julianday('now') - julianday(?)) * 86400.0", (job["created_at"],))
+    age = jobs.age_seconds(job)
     return 1 if age < 30 else 2 if age < 120 else 5 if age < 600 else 10
 
 

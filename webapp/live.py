@@ -1,0 +1,68 @@
+"""Live progress: a stream of a job's stored events, instant within this process, right across all."""
+from collections import Counter
+
+from gevent.event import Event
+
+from webapp import db, jobs
+from webapp.errors import TooManyStreams
+
+STREAM_SECONDS_MAX = 50   # hosts cut streams at 30 to 60 s: we end them first, and the browser comes back
+COMMENT_SECONDS = 15      # a write is the only way to learn that the client has gone
+LOOK_SECONDS = 1          # another process may have written; within this one a signal makes it instant
+
+
+def all_said(job):
+    """``done`` only when a job is final and its points are settled (or unknown)."""
+    return job["status"] not in jobs.IN_FLIGHT and job["settlement"] != "due"
+
+
+def follow(job_id, after, as_text):
+    """Server-sent events from the sequence number ``after`` on, ids from stored rows only. ``as_text(job)``
+    makes the data. Ends after ``done``, at the time limit, and when this server shuts down."""
+    changed = Event()
+    ends = spoke_at = db.clock()
+    ends += STREAM_SECONDS_MAX
+    jobs.signals.listeners.setdefault(job_id, set()).add(changed)
+    try:
+        yield "retry: 2000\n\n"
+        while db.clock() < ends and not jobs.signals.draining:
+            changed.clear()
+            job, news = jobs.poll(job_id), jobs.events(job_id, after)
+            if news or (all_said(job) and not after):
+                after = news[-1]["seq"] if news else after
+                yield f"id: {after}\nevent: {'done' if all_said(job) else 'progress'}\ndata: {as_text(job)}\n\n"
+                spoke_at = db.clock()
+            if all_said(job):
+                return
+            changed.wait(timeout=LOOK_SECONDS)
+            if db.clock() - spoke_at >= COMMENT_SECONDS:
+                yield ": still here\n\n"
+                spoke_at = db.clock()
+    finally:
+        listeners = jobs.signals.listeners.get(job_id, set())
+        listeners.discard(changed)
+        if not listeners:
+            jobs.signals.listeners.pop(job_id, None)
+
+
+class Streams:
+    """Places for live streams: bounded for the server and for each person, freed when the stream ends."""
+
+    def __init__(self, total_max, per_user_max):
+        self.total_max, self.per_user_max = total_max, per_user_max
+        self.open = Counter()
+
+    def keep(self, user_id, stream):
+        """The stream, counted while it runs. Raises ``TooManyStreams`` over the caps."""
+        if self.open.total() >= self.total_max or self.open[user_id] >= self.per_user_max:
+            raise TooManyStreams(total_max=self.total_max, per_user_max=self.per_user_max)
+        return self._counted(user_id, stream)
+
+    def _counted(self, user_id, stream):
+        self.open[user_id] += 1
+        try:
+            yield from stream
+        finally:
+            self.open[user_id] -= 1
+            if not self.open[user_id]:
+                del self.open[user_id]
