@@ -350,6 +350,14 @@ def test_finished_work_waits_longer_than_a_request(settings):
         service.stop()
 
 
+def test_a_start_waits_longer_than_a_request(settings):
+    app = create_app(settings(BUSY_SECONDS=0.1))
+    with another_process(HOLD, db.store.path) as let_go:
+        gevent.spawn_later(0.6, let_go)
+        service = Service(app).start()
+    service.stop()
+
+
 def test_a_poll_answers_what_is_stored_while_the_file_is_locked(app, person):
     someone = person()
     job = someone.submit("paid").json["job"]["id"]

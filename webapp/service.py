@@ -1,13 +1,21 @@
 """The working part of a server process: recovery, runner and scheduler, started and stopped together."""
 import logging
+import sys
 import time
 
 import gevent
 
-from webapp import jobs, recovery
+from webapp import db, jobs, recovery
 from webapp.runner import Runner
 
 log = logging.getLogger(__name__)
+
+# A commit runs in a thread; when it is done, the thread waits this long for a busy hub to let it say so.
+SWITCH_SECONDS = 0.001
+
+# A server does not fail to start because somebody has the file open in a browser tool. Less than
+# gunicorn's time-out for a worker that does not answer.
+START_PATIENCE_SECONDS = 30
 
 
 class Service:
@@ -19,8 +27,10 @@ class Service:
     def start(self, role="server"):
         """Register as a worker, recover what a dead one left, then claim."""
         began = time.perf_counter()
-        self.runner.start(role)
-        found = recovery.at_start(self.app.kinds)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        with db.patience(START_PATIENCE_SECONDS):
+            self.runner.start(role)
+            found = recovery.at_start(self.app.kinds)
         if found.interrupted or found.resumed or found.points or found.unknown:
             log.warning("after a restart: %s interrupted, %s resumed, %s points returned, %s unknown, %.1f s",
                         found.interrupted, found.resumed, found.points, found.unknown, time.perf_counter() - began)
