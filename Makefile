@@ -1,7 +1,7 @@
 # make demo: see it work, a kill -9 included    make run: serve    make test: the whole test suite
 # All share one virtual environment, made from the pinned requirements and renewed when those change.
 
-.PHONY: help demo run test
+.PHONY: help demo run test messages
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -13,12 +13,21 @@ help:
 	@echo "make demo SAMPLE=file    the same, with your file of comments"
 	@echo "make run                 serve on http://localhost:8000 (PORT=9000 for another port)"
 	@echo "make test                the whole test suite, in a real browser too"
+	@echo "make messages            the texts of code and templates into the catalogues, and those compiled"
 
 demo: $(SERVER)
 	@$(BIN)/python -m webapp.demo $${SAMPLE:+"$$SAMPLE"}
 
 run: $(SERVER)
 	@exec $(BIN)/python -m gunicorn wsgi:app
+
+# New texts come without a translation: write it into messages.po, then run this again.
+messages: $(SERVER)
+	@template=$$(mktemp) && trap 'rm -f "$$template"' EXIT && \
+	$(BIN)/pybabel --quiet extract --mapping-file=babel.cfg --add-location=file --no-wrap --output-file="$$template" . && \
+	$(BIN)/pybabel --quiet update --input-file="$$template" --output-dir=webapp/translations --no-wrap \
+		--no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date && \
+	$(BIN)/pybabel compile --directory=webapp/translations --statistics
 
 # ------------------------------------------------------------------------------------------- set-up
 

@@ -17,6 +17,7 @@ CREATE TABLE users (
   email          TEXT COLLATE NOCASE,
   password_hash  TEXT,
   token_hash     TEXT,                          -- sha-256 of the API token: the token itself is shown once
+  guest_key      TEXT,                          -- what a guest's cookie says: two clicks at once are one guest
   is_admin       INTEGER NOT NULL DEFAULT 0,
   lang           TEXT,
   created_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
@@ -25,17 +26,20 @@ CREATE TABLE users (
 ) STRICT;
 CREATE UNIQUE INDEX users_email ON users (email) WHERE email IS NOT NULL;
 CREATE UNIQUE INDEX users_token ON users (token_hash) WHERE token_hash IS NOT NULL;
+CREATE UNIQUE INDEX users_guest ON users (guest_key) WHERE guest_key IS NOT NULL;
 
 CREATE TRIGGER users_keep_ledger BEFORE DELETE ON users
 WHEN EXISTS (SELECT 1 FROM ledger_entries WHERE user_id = OLD.id)
 BEGIN SELECT RAISE(ABORT, 'users_keep_ledger: somebody with ledger entries stays'); END;
 -- INSERT OR REPLACE and UPDATE OR REPLACE delete the row in their way without asking the trigger above.
 CREATE TRIGGER users_never_replaced BEFORE INSERT ON users
-WHEN EXISTS (SELECT 1 FROM users WHERE id = NEW.id OR email = NEW.email OR token_hash = NEW.token_hash)
+WHEN EXISTS (SELECT 1 FROM users WHERE id = NEW.id OR email = NEW.email OR token_hash = NEW.token_hash
+  OR guest_key = NEW.guest_key)
 BEGIN SELECT RAISE(ABORT, 'users_never_replaced: this id, address or token is somebody''s'); END;
-CREATE TRIGGER users_never_replaced_by_update BEFORE UPDATE OF id, email, token_hash ON users
+CREATE TRIGGER users_never_replaced_by_update BEFORE UPDATE ON users
 WHEN NEW.id <> OLD.id
-  OR EXISTS (SELECT 1 FROM users WHERE id <> OLD.id AND (email = NEW.email OR token_hash = NEW.token_hash))
+  OR EXISTS (SELECT 1 FROM users WHERE id <> OLD.id AND (email = NEW.email OR token_hash = NEW.token_hash
+    OR guest_key = NEW.guest_key))
 BEGIN SELECT RAISE(ABORT, 'users_never_replaced: ids are fixed, and this address or token is somebody''s'); END;
 
 -- ------------------------------------------------------------------------------------------- work

@@ -3,6 +3,7 @@
 The laws are read from the file itself (named CHECKs, unique indexes and keys, triggers that refuse), so
 a law without a case fails here. A foreign shell leaves foreign keys and recursive triggers off.
 """
+import random
 import re
 import shutil
 import sqlite3
@@ -46,7 +47,7 @@ def failed(id, more=""):
 # A file in which something of everything has happened, lawfully. User 1 has 3 points, user 2 has 1.
 HISTORY = [
     "INSERT INTO users (email, token_hash) VALUES ('a@example.org', 'ta'), ('b@example.org', 'tb')",
-    "INSERT INTO users (lang) VALUES ('en')",
+    "INSERT INTO users (lang, guest_key) VALUES ('en', 'ga')",
     entry(user_id=1, kind="grant", points=6, balance_after=6), entry(user_id=2, kind="grant", points=1, balance_after=1),
     job("pending", exclusive_key="x:1"), job("shared", cost=0, share_key="s"), job("other"),
     job("running", exclusive_key="y:1", max_attempts=3), claimed("running"),
@@ -77,13 +78,15 @@ BROKEN = {
     "users_email_is_one_address": [insert("users", email="no address"), insert("users", email="two@example.org x")],
     "users_email": [insert("users", email="A@Example.org"), "UPDATE users SET email = 'a@example.org' WHERE id = 3"],
     "users_token": [insert("users", token_hash="ta"), "UPDATE users SET token_hash = 'ta' WHERE id = 3"],
+    "users_guest": [insert("users", guest_key="ga"), "UPDATE users SET guest_key = 'ga' WHERE id = 2"],
     "users_keep_ledger": ["DELETE FROM users WHERE id = 1", "DELETE FROM users"],
     "users_never_replaced": [
         insert("users", "INSERT OR REPLACE", email="A@example.org"), insert("users", "REPLACE", id=1),
         insert("users", "INSERT OR REPLACE", token_hash="ta")],
     "users_never_replaced_by_update": [
         "UPDATE OR REPLACE users SET email = 'a@example.org' WHERE id = 2", "UPDATE users SET id = 9 WHERE id = 1",
-        "UPDATE OR REPLACE users SET id = 1 WHERE id = 3", "UPDATE OR REPLACE users SET token_hash = 'ta' WHERE id = 3"],
+        "UPDATE OR REPLACE users SET id = 1 WHERE id = 3", "UPDATE OR REPLACE users SET rowid = 1 WHERE id = 3",
+        "UPDATE users SET rowid = 9 WHERE id = 1", "UPDATE OR REPLACE users SET token_hash = 'ta' WHERE id = 3"],
 
     "jobs_status": ["UPDATE jobs SET status = 'odd' WHERE id = 'pending'", job("new", status="odd")],
     "jobs_settlement": ["UPDATE jobs SET settlement = 'odd' WHERE id = 'pending'", job("new", settlement="odd")],
@@ -211,6 +214,7 @@ BROKEN = {
 WITHOUT = {
     "users_email": ["users_never_replaced", "users_never_replaced_by_update"],
     "users_token": ["users_never_replaced", "users_never_replaced_by_update"],
+    "users_guest": ["users_never_replaced", "users_never_replaced_by_update"],
     "jobs_status": ["jobs_moves", "jobs_born_pending"],
     "jobs_settlement": ["jobs_moves"],
     "jobs_failed_is_settled_or_due": ["jobs_moves"],
@@ -352,6 +356,103 @@ def test_without_the_law_the_same_is_done(law, file):
         connection.execute("ROLLBACK")
     connection.close()
     assert done
+
+
+# -------------------------------------------------------------------------------- any statement at all
+
+HOW = ["", " OR REPLACE", " OR IGNORE", " OR FAIL", " OR ROLLBACK"]
+TIMES = ["2026", "2027", None]
+ANY = {"status": ["pending", "running", "failed", "succeeded"], "settlement": ["none", "due", "settled", "unknown"],
+       "error_code": ["CANCELLED", "X", None], "kind": ["grant", "consume", "refund"], "exclusive_key": ["x:1", "y:1", None],
+       "share_key": ["s", None], "email": ["a@example.org", "b@example.org", None], "token_hash": ["ta", "tb", None],
+       "guest_key": ["ga", None],
+       **dict.fromkeys(("params", "result", "data"), ["{}", None]), "params_hash": ["h"], "kept_by": ["me", None],
+       **dict.fromkeys(("finished_at", "deadline_at", "cancel_requested_at", "worker_id", "created_at"), TIMES)}
+
+
+class Vandal:
+    """Statements at random, often nearly lawful ones, as from a shell without foreign keys."""
+
+    def __init__(self, connection, seed):
+        self.connection, self.chance, self.made = connection, random.Random(seed), 0
+        self.columns = {table: ["rowid", *(column[1] for column in columns_of(connection, table))]
+                        for table in ("users", "jobs", "ledger_entries")}
+
+    def statement(self):
+        self.made += 1
+        return self.chance.choice([self.anything_new, self.anything_changed, self.an_entry, self.a_move, self.a_move])()
+
+    def job(self):
+        return self.connection.execute("SELECT id FROM jobs ORDER BY (rowid * ?) % 97 LIMIT 1",
+                                       (self.chance.randrange(97),)).fetchone()[0]
+
+    def value(self, column):
+        if column in ("id", "job_id", "number") and self.chance.random() < 0.7:
+            return self.job()
+        return self.chance.choice(ANY.get(column, [-1, 0, 1, 2, 3, 5, 9, 12, None, "x"]))
+
+    def anything_new(self):
+        table = self.chance.choice(list(self.columns))
+        more = {column: self.value(column) for column in self.chance.sample(self.columns[table], 2)}
+        how = f"INSERT{self.chance.choice(HOW)}"
+        if table == "jobs":
+            return job(more.pop("id", f"new {self.made}"), how, **{"exclusive_key": self.value("exclusive_key"), **more})
+        if table == "ledger_entries":
+            return self.an_entry(**more)
+        return insert(table, how, **more)
+
+    def anything_changed(self):
+        table = self.chance.choice(list(self.columns))
+        changes = ", ".join(f"{column} = {quoted(self.value(column))}"
+                            for column in self.chance.sample(self.columns[table], self.chance.choice([1, 2, 4])))
+        where = self.chance.choice(["1", f"rowid = {self.chance.randrange(1, 30)}"])
+        if self.chance.random() < 0.2:
+            return f"DELETE FROM {table} WHERE {where}"
+        return f"UPDATE{self.chance.choice(HOW)} {table} SET {changes} WHERE {where}"
+
+    def an_entry(self, **more):
+        user, points = self.chance.choice([1, 2, 3]), self.chance.choice([-1, -1, 1, 2])
+        before = self.connection.execute("SELECT balance_after FROM ledger_entries WHERE user_id = ? ORDER BY id DESC",
+                                         (user,)).fetchone()
+        kind = "consume" if points < 0 else self.chance.choice(["grant", "refund"])
+        return entry(f"INSERT{self.chance.choice(HOW)}", **{
+            "user_id": user, "points": points, "balance_after": points + (before[0] if before else 0), "kind": kind,
+            "job_id": None if kind == "grant" else self.job(), **more})
+
+    def a_move(self):
+        id = self.job()
+        return self.chance.choice([
+            claimed(id), failed(id), f"UPDATE jobs SET settlement = 'settled' WHERE id = '{id}'",
+            f"UPDATE jobs SET cancel_requested_at = '2026' WHERE id = '{id}'",
+            failed(id).replace("INTERRUPTED", "CANCELLED"),
+            f"UPDATE jobs SET kept_by = 'me', kept_note = 'x' WHERE id = '{id}'",
+            f"UPDATE jobs SET kept_by = NULL, kept_note = NULL WHERE id = '{id}'",
+            f"UPDATE jobs SET status = 'pending', worker_id = NULL, deadline_at = NULL WHERE id = '{id}'",
+            f"UPDATE jobs SET status = 'succeeded', finished_at = '2026', worker_id = NULL, deadline_at = NULL "
+            f"WHERE id = '{id}'"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_statements_from_a_shell_break_the_books_or_rewrite_the_ledger(seed, file):
+    db.open_store(file, schema=ROOT / "schema.sql", migrations=ROOT / "migrations")
+    connection = sqlite3.connect(file, isolation_level=None)  # foreign keys and recursive triggers are off
+    vandal, done, ledger_before = Vandal(connection, seed), [], []
+    for _ in range(4000):
+        statement = vandal.statement()
+        try:
+            connection.execute(statement)
+        except sqlite3.Error:
+            continue
+        done.append(statement)
+        now = connection.execute("SELECT * FROM ledger_entries ORDER BY id").fetchall()
+        assert now[:len(ledger_before)] == ledger_before, statement
+        ledger_before = now
+        if len(done) % 10 == 0:
+            breaches = [breach for breach in ledger.audit() if "refers to a row" not in breach]
+            assert not breaches, (breaches, done[-10:])
+    db.close_store()  # what refers to nothing is no breach here: foreign keys were off
+    assert len(done) > 300 and len(ledger_before) > 10
+    connection.close()
 
 
 # --------------------------------------------------------------------------- lawful from any shell

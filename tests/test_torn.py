@@ -152,12 +152,7 @@ def somebody(world):
 
 @scenario("accounts.add_guest")
 def a_guest(world):
-    return lambda: accounts.add_guest("en")
-
-
-@scenario("accounts.command_line_user")
-def the_first_time(world):
-    return accounts.command_line_user
+    return lambda: accounts.add_guest("en", "key of its cookie")
 
 
 @scenario("ledger.audit")

@@ -126,7 +126,8 @@ def retry(job_id):
     row = _own(job_id)
     kind = current_app.kinds.get(row["kind"])
     return submission_answer(jobs.retry(kind, row, web.asker(), settings=current_app.settings.for_kind(kind)
-                                        if kind else {}, max_pending=current_app.settings.max_pending_jobs))
+                                        if kind else {}, max_pending=current_app.settings.max_pending_jobs,
+                                        form_key=request.headers.get("Idempotency-Key")))
 
 
 @blueprint.get("/api/jobs/<job_id>/files/<name>")
@@ -202,7 +203,7 @@ def events(job_id):
     """Server-sent events from the stored ones: ``progress`` until ``done``."""
     row = _own(job_id)
     last = request.headers.get("Last-Event-ID", request.args.get("after", "0"))
-    after = int(last) if last.isdecimal() else 0
+    after = web.stored_number(last) or 0
     if after and live.all_said(row) and not jobs.events(job_id, after):
         return Response(status=204)
     app, viewer, locale = current_app._get_current_object(), web.viewer_id(), web.locale_name()
@@ -223,8 +224,7 @@ def points():
     if g.viewer is None:
         raise LoginRequired(cost=0)
     user_id = g.viewer["id"]
-    cursor = request.args.get("cursor", "")
-    found = ledger.statement(user_id, int(cursor) if cursor.isdigit() else None, limit=51)
+    found = ledger.statement(user_id, web.stored_number(request.args.get("cursor", "")), limit=51)
     return {"balance": ledger.balance(user_id), "available": ledger.available(user_id),
             "entries": [{name: entry[name] for name in ("id", "kind", "points", "balance_after", "job_id", "note",
                                                         "created_at")} for entry in found[:50]],
@@ -268,6 +268,8 @@ def problem(error):
         answer.headers["Location"] = f"/api/jobs/{refusal.facts['job_id']}"
     if status == 401:
         answer.headers["WWW-Authenticate"] = "Bearer"
+    if status == 405:
+        answer.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
     after = web.retry_seconds_of(refusal, status)
     if after is not None:
         answer.headers["Retry-After"] = str(after)
@@ -275,7 +277,7 @@ def problem(error):
 
 
 def _headers(answer):
-    if request.path.startswith("/api/") and "Cache-Control" not in answer.headers:
+    if request.path.startswith("/api/"):
         answer.headers["Cache-Control"] = "no-store"
     return answer
 

@@ -47,6 +47,7 @@ def run(args, *, on_line=None, cwd=None, input=None):
             output = _read(process.stdout, on_line)
             returncode = process.wait()
             if returncode != 0:
+                _kill_group(process)  # what it left behind may hold its stderr open
                 raise CommandFailed(returncode=returncode, stderr=helpers[0].get().decode("utf-8", "replace"))
             return output
         finally:

@@ -139,8 +139,13 @@ def parse(kind, raw, files=()):
 
     ``files``: ``{field: Received}``.
     """
-    values = dict(raw)
-    for name, received in dict(files).items():
+    values, files = dict(raw), dict(files)
+    for name in files.keys() - set(kind.upload_fields):  # a part's name makes a path: only names of ours
+        raise InvalidInput([{"field": name, "type": "extra_forbidden", "facts": {}, "message": "no such field"}])
+    for name in kind.upload_fields:
+        if isinstance(values.get(name), dict):  # a description of a file that nobody received
+            raise InvalidInput([{"field": name, "type": "model_type", "facts": {}, "message": "not a file"}])
+    for name, received in files.items():
         values[name] = received.upload.model_dump()
     try:
         return kind.params.model_validate(values)
@@ -158,15 +163,26 @@ def order(kind, params, asker, *, settings, files=(), idempotency_key=None, retr
     cost = kind.cost(params) if callable(kind.cost) else kind.cost
     if cost > 0 and asker.is_guest:
         raise LoginRequired(cost=cost)
+    text = _storable(params)
     if kind.check is not None:
         kind.check(_Check(asker.lang, settings, dict(files)), params)
-    text = json.dumps(params.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
     share_key = kind.share_key(params) if kind.share_key else None
     return Order(
         kind=kind, asker=asker, params=text, params_hash=_hash(kind.name, text), cost=cost,
         share_key=None if share_key is None else _hash(kind.name, str(share_key)),
         exclusive_key=exclusive_key(kind, asker.user_id),
         idempotency_key=idempotency_key, retry_of=retry_of)
+
+
+def _storable(params):
+    try:
+        text = json.dumps(params.model_dump(mode="json"), sort_keys=True, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except ValueError:  # endless numbers, halves of characters
+        raise InvalidInput([{"field": "", "type": "not_storable", "facts": {}, "message": {
+            "en": "It holds a number or a character that cannot be stored.",
+            "ja": "保存できない数値または文字が含まれています。"}}]) from None
+    return text
 
 
 def submit(order, *, max_pending, files=()):
@@ -182,7 +198,7 @@ def submit(order, *, max_pending, files=()):
         for name, received in dict(files).items():
             kept.append(_keep_input(order.id, name, received))
         submission = _climb(order, max_pending)
-    except BaseException:
+    except Exception:  # refused. Who was merely stopped while waiting leaves a verb behind that still runs
         _forget_files(kept)
         raise
     if submission.outcome != "new":

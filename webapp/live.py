@@ -27,8 +27,11 @@ def follow(job_id, after, as_text):
         yield "retry: 2000\n\n"
         while db.clock() < ends and not jobs.signals.draining:
             changed.clear()
-            job, news = jobs.poll(job_id), jobs.events(job_id, after)
-            if news or (all_said(job) and not after):
+            # The job after its events: never older than what is told of it. (A commit happens in a thread.)
+            news, job = jobs.events(job_id, after), jobs.poll(job_id)
+            if all_said(job):
+                news = jobs.events(job_id, after)
+            if news or all_said(job):
                 after = news[-1]["seq"] if news else after
                 yield f"id: {after}\nevent: {'done' if all_said(job) else 'progress'}\ndata: {as_text(job)}\n\n"
                 spoke_at = db.clock()

@@ -4,6 +4,7 @@ English is the source; ``translations/`` holds the others. Everything here runs 
 ``flask_babel.force_locale``), whose locale is the viewer's.
 """
 import json
+import re
 
 from flask_babel import format_decimal, get_locale, gettext as _, ngettext
 
@@ -32,7 +33,9 @@ def refusal(error, support_contact=""):
     if hasattr(error, "message"):
         return in_language(error.message, language())
     if code == "INVALID_INPUT":
-        return " ".join(problem["message"] for problem in field_errors(error)) or _("Please check what you entered.")
+        between = "" if language() == "ja" else " "
+        return (between.join(problem["message"] for problem in field_errors(error))
+                or _("Please check what you entered."))
     make = _REFUSALS.get(code)
     if make is None:
         return _("Something went wrong on our side. Please try again.")
@@ -94,15 +97,25 @@ def _field_message(problem, lang):
     return text[:1].upper() + text[1:]
 
 
+def _number(bound):
+    return format_decimal(bound) if isinstance(bound, (int, float)) else bound
+
+
+def _choices(expected):
+    """Pydantic's ``'a', 'b' or 'c'`` without its English."""
+    named = re.findall(r"'([^']*)'", expected)
+    return ("、" if language() == "ja" else ", ").join(named) or expected
+
+
 _FIELD_MESSAGES = {
     "missing": lambda f: _("This is needed."),
     "string_too_short": lambda f: _("This is needed."),
-    "string_too_long": lambda f: _("At most %(n)s characters.", n=f.get("max_length")),
+    "string_too_long": lambda f: _("At most %(n)s characters.", n=_number(f["max_length"])),
     "string_type": lambda f: _("This must be text."),
-    "greater_than_equal": lambda f: _("Must be at least %(n)s.", n=f.get("ge")),
-    "greater_than": lambda f: _("Must be more than %(n)s.", n=f.get("gt")),
-    "less_than_equal": lambda f: _("Must be at most %(n)s.", n=f.get("le")),
-    "less_than": lambda f: _("Must be less than %(n)s.", n=f.get("lt")),
+    "greater_than_equal": lambda f: _("Must be at least %(n)s.", n=_number(f["ge"])),
+    "greater_than": lambda f: _("Must be more than %(n)s.", n=_number(f["gt"])),
+    "less_than_equal": lambda f: _("Must be at most %(n)s.", n=_number(f["le"])),
+    "less_than": lambda f: _("Must be less than %(n)s.", n=_number(f["lt"])),
     "int_parsing": lambda f: _("This must be a whole number."),
     "int_from_float": lambda f: _("This must be a whole number."),
     "int_type": lambda f: _("This must be a whole number."),
@@ -111,8 +124,8 @@ _FIELD_MESSAGES = {
     "finite_number": lambda f: _("This must be a number."),
     "bool_parsing": lambda f: _("This must be yes or no."),
     "bool_type": lambda f: _("This must be yes or no."),
-    "literal_error": lambda f: _("Must be one of: %(choices)s.", choices=f.get("expected")),
-    "enum": lambda f: _("Must be one of: %(choices)s.", choices=f.get("expected")),
+    "literal_error": lambda f: _("Must be one of: %(choices)s.", choices=_choices(f["expected"])),
+    "enum": lambda f: _("Must be one of: %(choices)s.", choices=_choices(f["expected"])),
     "extra_forbidden": lambda f: _("There is no such field."),
     "model_type": lambda f: _("Please choose a file."),
     "json_invalid": lambda f: _("This is not valid JSON."),

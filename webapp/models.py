@@ -7,6 +7,7 @@ class User(Model):
     email = TextField(null=True)
     password_hash = TextField(null=True)
     token_hash = TextField(null=True)
+    guest_key = TextField(null=True)
     is_admin = IntegerField()
     lang = TextField(null=True)
     created_at = TextField()

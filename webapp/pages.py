@@ -302,8 +302,8 @@ def history():
 def points():
     if g.viewer is None or g.viewer["email"] is None:
         return redirect(url_for("pages.login", next=request.path), 303)
-    user_id, cursor = g.viewer["id"], request.args.get("cursor", "")
-    found = ledger.statement(user_id, int(cursor) if cursor.isdigit() else None, limit=51)
+    user_id = g.viewer["id"]
+    found = ledger.statement(user_id, web.stored_number(request.args.get("cursor", "")), limit=51)
     return render_template(
         "pages/points.html", balance=ledger.balance(user_id), available=ledger.available(user_id),
         entries=[{"when": entry["created_at"], "text": _movement(entry), "points": entry["points"],

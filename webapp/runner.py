@@ -60,7 +60,7 @@ class Attempt(JobContext):
         self.stopped = Event()
         self.stop_reason = None
         self._job, self._kind, self._params, self._upstream = job, kind, params, upstream
-        self._stage, self._stored_at, self._switched_at = None, 0.0, db.clock()
+        self._stored_at, self._switched_at = {}, db.clock()  # by stage
 
     def stop(self, reason):
         """Ask for the end of this attempt; its supervisor does the rest."""
@@ -74,29 +74,29 @@ class Attempt(JobContext):
         stored = jobs.step_output(self.id, name)
         if stored is None:
             stored = _json(fn(), f"the step {name!r}")
-            jobs.keep_step(self.id, self.attempt, name, stored)
+            _fenced(jobs.keep_step, self.id, self.attempt, name, stored)
         return json.loads(stored)
 
     def progress(self, stage, done=None, total=None, message=None):
         now = db.clock()
-        if stage == self._stage and now - self._stored_at < PROGRESS_STORED_SECONDS:
+        if now - self._stored_at.get(stage, -PROGRESS_STORED_SECONDS) < PROGRESS_STORED_SECONDS:
             if now - self._switched_at >= FAIR_SECONDS:
                 gevent.sleep(0)
                 self._switched_at = db.clock()
             return
-        self._stage, self._stored_at = stage, now
+        self._stored_at[stage] = now
         fraction = min(max(done / total, 0.0), 1.0) if done is not None and total else 0.0
         note = {name: value for name, value in (("done", done), ("total", total), ("message", message))
                 if value is not None}
-        if jobs.progress(self.id, self.attempt, stage, fraction, note):
+        if _fenced(jobs.progress, self.id, self.attempt, stage, fraction, note):
             raise _Stop("cancelled")
         self._switched_at = db.clock()
 
     def charge(self):
-        jobs.charge(self.id, self.attempt)
+        _fenced(jobs.charge, self.id, self.attempt)
 
     def refund(self, reason):
-        jobs.refund(self.id, self.attempt, in_language(reason, self.lang))
+        _fenced(jobs.refund, self.id, self.attempt, in_language(reason, self.lang))
 
     def ai(self, prompt, *, data, schema):
         raise AiUnavailable(reason="not_configured")
@@ -110,7 +110,9 @@ class Attempt(JobContext):
             gevent.getcurrent().write_patience_seconds = WORK_PATIENCE_SECONDS
             try:
                 return fn()
-            except (Exception, _Stop) as error:
+            except BaseException as error:  # what is no Exception would end the greenlet, or the server
+                if isinstance(error, _Stop):
+                    self.stop(error.reason)
                 return error
         greenlets = {name: gevent.spawn(outcome, fn) for name, fn in calls.items()}
         try:
@@ -119,7 +121,7 @@ class Attempt(JobContext):
             gevent.killall(greenlets.values())
         outcomes = {name: greenlet.value for name, greenlet in greenlets.items()}
         for value in outcomes.values():
-            if isinstance(value, (_Stop, LostFence)):
+            if isinstance(value, BaseException) and not isinstance(value, Exception):
                 raise value
         return outcomes
 
@@ -133,13 +135,14 @@ class Attempt(JobContext):
         if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", name):
             raise ValueError(f"{name!r} is not a file name: letters, digits, . _ - (at most 100)")
         self._write_file(name, lambda file: file.write(data))
-        jobs.keep_file(self.id, self.attempt, name, media_type, len(data))
+        _fenced(jobs.keep_file, self.id, self.attempt, name, media_type, len(data))
 
     def rows(self, rows):
         def write(file):
             count = 0
             for row in rows:
-                line = row if isinstance(row, bytes) else json.dumps(row, ensure_ascii=False).encode("utf-8", "replace")
+                line = row if isinstance(row, bytes) else json.dumps(
+                    dict(row), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
                 file.write(line.rstrip(b"\n") + b"\n")
                 count += 1
                 if db.clock() - self._switched_at >= FAIR_SECONDS:
@@ -354,13 +357,11 @@ def _work(kind, attempt, params):
         return "succeeded", {"result": result, "rows_count": attempt.rows_count}
     except _Stop as stop:
         return stop.reason, {}
-    except LostFence as lost:
-        return ("cancelled" if lost.facts.get("cancelled") else "lost"), {}
     except Refuse as refusal:
         return "refused", {**refusal.facts, "code": refusal.code, "message": refusal.message}
     except (InsufficientPoints, UpstreamUnavailable, AiUnavailable, Busy, StorageUnavailable) as error:
         return "refused", {**error.facts, "code": error.code}
-    except Exception as error:
+    except BaseException as error:  # sys.exit() too: in a greenlet it would end the server
         log.exception("%s failed", kind.name)
         where = error.__traceback__
         while where.tb_next is not None:
@@ -368,6 +369,14 @@ def _work(kind, attempt, params):
         place = f"{Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}"
         detail = str(error) if isinstance(error, AinoriError) else type(error).__name__
         return "failed", {"code": "INTERNAL_ERROR", "detail": f"{kind.name}: {detail} at {place}"}
+
+
+def _fenced(verb, *args):
+    """What an attempt writes; a lost fence stops the kind in a way that no ``except Exception`` catches."""
+    try:
+        return verb(*args)
+    except LostFence as lost:
+        raise _Stop("cancelled" if lost.facts.get("cancelled") else "lost") from None
 
 
 def _json(value, what):

@@ -1,4 +1,5 @@
 """The one list of settings: name, default, unit in the name, help. Read from the environment."""
+import math
 import os
 import re
 import secrets
@@ -40,7 +41,9 @@ class Setting:
         except (KeyError, ValueError):
             wanted = "0 or 1" if isinstance(self.default, bool) else "a number"
             raise SettingsError(f"{self.name}={text!r} is not {wanted}.") from None
-        if self.least is not None and not value >= self.least:  # NaN is refused too
+        if isinstance(value, float) and not math.isfinite(value):
+            raise SettingsError(f"{self.name}={text!r} is not a number.")
+        if self.least is not None and value < self.least:
             raise SettingsError(f"{self.name}={text!r} must be at least {self.least}.")
         if self.choices and value not in self.choices:
             raise SettingsError(f"{self.name}={text!r} must be one of {', '.join(self.choices)}.")
@@ -147,6 +150,9 @@ class Settings:
         for name in ("RATE_GUEST_SUBMIT", "RATE_SIGN_IN"):
             if not re.fullmatch(r"\s*[1-9]\d*\s*/\s*(second|minute|hour|day)s?\s*", self.values[name]):
                 raise SettingsError(f"{name}={self.values[name]!r} must be like 30/hour.")
+        for name in ("DATABASE_PATH", "HOST", "SITE_NAME"):
+            if not self.values[name]:
+                raise SettingsError(f"{name} must not be empty.")
         if self.port > 65535:
             raise SettingsError(f"PORT={self.port} must be at most 65535.")
         key = self.values["SECRET_KEY"]
@@ -174,19 +180,29 @@ class Settings:
         if self.values["SECRET_KEY"]:
             return self.values["SECRET_KEY"]
         path = self.folder / "secret_key"
-        try:
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(secrets.token_hex(32))
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise SettingsError(f"No SECRET_KEY is set and {path} cannot be written ({error.strerror}).") from error
+        if not path.exists():
+            self._make_key(path)
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
         key = path.read_text().strip()
         if len(key) < 32:
             raise SettingsError(f"{path} holds no usable key: delete it (everybody is signed out) and start again.")
         return key
+
+    def _make_key(self, path):
+        # Whole before it has its name: two processes that start at once use the same key.
+        unnamed = path.with_name(f"secret_key.{secrets.token_hex(4)}")
+        try:
+            with os.fdopen(os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secrets.token_hex(32))
+            try:
+                os.link(unnamed, path)
+            except FileExistsError:
+                pass
+            finally:
+                unnamed.unlink()
+        except OSError as error:
+            raise SettingsError(f"No SECRET_KEY is set and {path} cannot be written ({error.strerror}).") from error
 
     # --------------------------------------------------------------------------------------- kinds
 

@@ -92,7 +92,7 @@ def discard_incoming(_error=None):
 def received(kind):
     """``(raw params, {field: Received})`` of this request, JSON or form. Raises ``InvalidInput``, ``FileTooLarge``,
     ``UnsupportedMediaType``."""
-    if request.mimetype == "application/json" or not request.content_length and not request.form:
+    if request.mimetype == "application/json" or not _has_body():
         return _from_json(), {}
     if request.mimetype not in ("multipart/form-data", "application/x-www-form-urlencoded"):
         raise UnsupportedMediaType()
@@ -121,12 +121,16 @@ def _file_name(name):
     return name[-100:] or secure_filename(name) or "file"
 
 
+def _has_body():
+    return bool(request.content_length or request.headers.get("Transfer-Encoding"))
+
+
 def _from_json():
-    if not request.content_length and not request.headers.get("Transfer-Encoding"):
+    if not _has_body():
         return {}
     try:
         raw = json.loads(request.get_data())
-    except ValueError:
+    except (ValueError, RecursionError):
         raw = None
     if not isinstance(raw, dict):
         raise InvalidInput([{"field": "", "type": "json_invalid", "facts": {}, "message": "not a JSON object"}])
@@ -138,13 +142,13 @@ def _from_json():
 def identify():
     """Find out who asks, before each request: a bearer token, else the signed cookie, else nobody."""
     g.viewer = None
+    if request.endpoint in ("static", "api.healthz", "api.readyz"):
+        return
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         g.viewer = accounts.by_token(token.strip())
         if g.viewer is None:
             raise BadToken()
-        return
-    if request.endpoint in ("static", "api.healthz", "api.readyz"):
         return
     if session.get("user_id") is not None:
         g.viewer = accounts.by_id(session["user_id"])
@@ -179,7 +183,10 @@ def asker():
     """Who asks, as somebody who can own work: a newcomer becomes a guest, known by a signed cookie."""
     if g.viewer is None:
         lang = messages.language()
-        g.viewer = accounts.by_id(accounts.add_guest(lang))
+        # The page's CSRF secret tells one browser from another before it has a name.
+        secret = session.get("csrf_token")
+        key = hashlib.sha256(secret.encode()).hexdigest() if secret else None
+        g.viewer = accounts.by_id(accounts.add_guest(lang, key))
         session["user_id"] = g.viewer["id"]
         session.permanent = True
     return jobs.Asker(g.viewer["id"], g.viewer["email"] is None, messages.language())
@@ -300,7 +307,8 @@ def as_refusal(error):
         return error, current_app.status_of(error)
     if isinstance(error, RequestEntityTooLarge):
         _discard_body()
-        return FileTooLarge(limit_mb=current_app.settings.max_upload_mb), 413
+        is_form = request.mimetype == "multipart/form-data"
+        return FileTooLarge(limit_mb=current_app.settings.max_upload_mb if is_form else JSON_BYTES_MAX // 10**6), 413
     refusal = AinoriError()
     if isinstance(error, HTTPException):
         code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.code, "BAD_REQUEST")
@@ -329,6 +337,11 @@ def retry_seconds_of(error, status):
     if "retry_after_seconds" in error.facts:
         return error.facts["retry_after_seconds"]
     return {"QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}.get(error.code, 10) if status == 503 else None
+
+
+def stored_number(text):
+    """What a client sends back of a number it was given (a cursor, an event's id), or ``None``."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
 
 
 def locale_name():

@@ -219,12 +219,15 @@ class Kind:
         return stage or ""
 
     @property
+    def upload_fields(self) -> list[str]:
+        """The names of the params fields that take a file."""
+        return [name for name, info in self.params.model_fields.items()
+                if Upload in (info.annotation, *getattr(info.annotation, "__args__", ()))]
+
+    @property
     def upload_field(self) -> str | None:
-        """The name of the params field that takes a file, if there is one."""
-        for name, info in self.params.model_fields.items():
-            if Upload in (info.annotation, *getattr(info.annotation, "__args__", ())):
-                return name
-        return None
+        """The first of them: the one that a sample or ``--file`` is for."""
+        return next(iter(self.upload_fields), None)
 
     @property
     def result_template(self) -> Path | None:
@@ -235,8 +238,8 @@ class Kind:
 def discover(built_in: Iterable[str], extra_modules: Iterable[str]) -> dict[str, Kind]:
     """The kinds by name: built-in ones (modules of this package) and those of other modules.
 
-    Raises ``SettingsError`` for a module that cannot be imported, defines no kind, or a name that
-    occurs twice.
+    Raises ``SettingsError``, in one line, for a module that cannot be imported, defines no kind, or a
+    name that occurs twice.
     """
     from dataclasses import replace
     found: dict[str, Kind] = {}
@@ -244,11 +247,14 @@ def discover(built_in: Iterable[str], extra_modules: Iterable[str]) -> dict[str,
     for module_name in modules:
         try:
             module = importlib.import_module(module_name)
-        except ImportError as error:
-            raise SettingsError(f"The kind module {module_name!r} cannot be imported: {error}") from error
+        except SettingsError:
+            raise
+        except Exception as error:  # whatever its code does while it is loaded
+            told = " ".join(f"{type(error).__name__}: {error}".split())
+            raise SettingsError(f"The kind module {module_name!r} cannot be imported: {told}") from error
         kinds = [module.KIND] if hasattr(module, "KIND") else list(getattr(module, "KINDS", ()))
-        if not kinds:
-            raise SettingsError(f"The module {module_name!r} defines neither KIND nor KINDS.")
+        if not kinds or not all(isinstance(kind, Kind) for kind in kinds):
+            raise SettingsError(f"The module {module_name!r} defines neither KIND = Kind(…) nor KINDS = [Kind(…), …].")
         for kind in kinds:
             if kind.name in found:
                 raise SettingsError(f"Two kinds are called {kind.name!r}; the second is in {module_name!r}.")
