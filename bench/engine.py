@@ -139,7 +139,6 @@ def largest_upload(folder):
     line = "this video is really good and i love how the music fits, but the ending made me sad and a bit angry too 😀 "
     text = (line * 4)[:20_000_000 // rows - 12]
     content = json.dumps([{"text": f"{n} {text}"} for n in range(rows)], ensure_ascii=False).encode()
-    content = content[:content.rindex(b',', 0, 20 * 1024 * 1024 - 2)] + b"]" if len(content) > 20 * 1024 * 1024 else content
     server = Server(folder).start()
     try:
         waits, peak, stop = [], {"worker": 0.0, "children": 0.0}, threading.Event()

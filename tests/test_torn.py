@@ -497,47 +497,65 @@ def as_unknown(before, after):
             and "unknown" in {row[20] for row in after["jobs"]})
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_a_torn_verb_leaves_the_file_as_it_was_and_can_be_run_again(scenario, tmp_path):
+@pytest.fixture
+def original(tmp_path):
+    """The path of a file to be, with a dead worker beside it."""
     (tmp_path / "workers").mkdir()
     (tmp_path / "workers" / f"{DEAD}.lock").touch()
-    original, whole = tmp_path / "original.db", tmp_path / "whole.db"
+    return tmp_path / "original.db"
+
+
+def learn(scenario, original):
+    """Make the file ready and run the verb on a copy: ``(act, before, end, statements)``."""
     open_store(original)
     act = scenario.ready(World())
     db.close_store()
-    before = contents(original)
-
-    shutil.copy(original, whole)
+    whole = shutil.copy(original, original.with_name("whole.db"))
     open_store(whole)
     statements = tear(act)
     db.close_store()
-    end = contents(whole)
+    before, end = contents(original), contents(whole)
     assert end != before or scenario.ready in (repeated, of_the_books)
+    return act, before, end, statements
 
-    for n in range(1, len(statements) + 1):
-        where = f"statement {n} of {len(statements)}: {statements[n - 1]}"
-        failed, died = shutil.copy(original, tmp_path / f"{n}.db"), shutil.copy(original, tmp_path / f"{n}-died.db")
-        open_store(failed)
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_a_verb_with_a_failing_statement_leaves_the_file_as_it_was_and_can_be_run_again(scenario, original):
+    act, before, end, statements = learn(scenario, original)
+    copy = shutil.copy(original, original.with_name("copy.db"))
+    open_store(copy)
+    for n, statement in enumerate(statements, 1):
+        where = f"statement {n} of {len(statements)}: {statement}"
         tear(act, n, fail)
-        after = contents(failed)
-        assert after == before or scenario.settles and as_unknown(before, after), where
-        assert ledger.audit() == [], where
+        after = contents(copy)
         if after == before:
-            act()
-            assert timeless(contents(failed)) == timeless(end), where
-        else:
-            scenario.settles(act)
-            now = contents(failed)
-            assert timeless(now["ledger_entries"]) == timeless(end["ledger_entries"]), where
-            assert jobs.get(act.job)["settlement"] == "settled" and not incidents.listing(), where
+            continue
+        assert scenario.settles and as_unknown(before, after), where
+        scenario.settles(act)
+        now = contents(copy)
+        assert timeless(now["ledger_entries"]) == timeless(end["ledger_entries"]), where
+        assert jobs.get(act.job)["settlement"] == "settled" and not incidents.listing(), where
         assert ledger.audit() == [], where
         db.close_store()
+        shutil.copy(original, copy)
+        open_store(copy)
+    act()
+    assert timeless(contents(copy)) == timeless(end)
+    assert ledger.audit() == []
 
-        run_and_die(died, act, n)
-        assert contents(died) == before, where
-        open_store(died)
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_a_process_that_dies_within_a_verb_leaves_the_file_as_it_was_for_the_next(scenario, original):
+    act, before, end, statements = learn(scenario, original)
+    copy = original.with_name("copy.db")
+    for n, statement in enumerate(statements, 1):
+        where = f"statement {n} of {len(statements)}: {statement}"
+        shutil.copy(original, copy)
+        run_and_die(copy, act, n)
+        assert contents(copy) == before, where
+        open_store(copy)
         act()
-        assert timeless(contents(died)) == timeless(end), where
+        assert timeless(contents(copy)) == timeless(end), where
         assert ledger.audit() == [], where
         db.close_store()
 

@@ -34,8 +34,10 @@ FAIR_SECONDS = 0.01
 RESULT_BYTES_MAX = 1_000_000
 CLAIMS_AT_ONCE_MAX = 20
 KILL_SECONDS = 1.0
+CHUNK_BYTES = 128_000
 ROWS_FILE = ".rows.jsonl"
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _threads = None  # for in_thread, made when first needed
 
 
@@ -139,15 +141,18 @@ class Attempt(JobContext):
 
     def rows(self, rows):
         def write(file):
-            count = 0
+            count, chunk = 0, bytearray()
             for row in rows:
-                line = row if isinstance(row, bytes) else json.dumps(
-                    dict(row), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-                file.write(line.rstrip(b"\n") + b"\n")
+                line = row if isinstance(row, bytes) else _encode(row).encode("utf-8", "replace")
+                chunk += line.rstrip(b"\n") + b"\n"
                 count += 1
-                if db.clock() - self._switched_at >= FAIR_SECONDS:
+                if len(chunk) >= CHUNK_BYTES:
+                    db.store.disk.apply(file.write, (bytes(chunk),))  # a full disk cache would stall the hub
+                    chunk.clear()
+                elif db.clock() - self._switched_at >= FAIR_SECONDS:
                     gevent.sleep(0)
                     self._switched_at = db.clock()
+            file.write(chunk)
             return count
         self.rows_count = self._write_file(ROWS_FILE, write)
 
