@@ -47,6 +47,20 @@ def nworkers_changed(server, new_value, old_value):
         server.num_workers = 1
 
 
+def post_fork(server, worker):
+    """An app that cannot start says why, once, and ends the server: after any other exit code than 4
+    gunicorn would start workers again for ever."""
+    load_wsgi = worker.load_wsgi
+
+    def load_or_end():
+        try:
+            load_wsgi()
+        except SystemExit as end:
+            worker.log.error("%s", end)
+            sys.exit(4)
+    worker.load_wsgi = load_or_end
+
+
 def post_worker_init(worker):
     """Start the runner: recover first, then claim; only after this returns are requests answered."""
     from wsgi import app

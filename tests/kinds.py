@@ -1,4 +1,5 @@
 """Kinds that tests run: each does one thing."""
+import os
 import time
 
 from pydantic import BaseModel
@@ -99,3 +100,10 @@ def commanding(job: JobContext, params):
 
 
 KINDS.append(Kind(name="commanding", params=Text, run=commanding, cost=1, on_interrupt="retry", max_attempts=3))
+
+
+# A real server is given other limits by its environment: seconds that a test does not want to wait for.
+if "TEST_STREAM_SECONDS" in os.environ:
+    from webapp import live
+    live.COMMENT_SECONDS = live.LOOK_SECONDS = 0.1
+    live.STREAM_SECONDS_MAX = float(os.environ["TEST_STREAM_SECONDS"])

@@ -366,14 +366,26 @@ def test_there_is_one_worker_whatever_is_asked_for(server):
     assert one.get("/healthz").status == 200
 
 
+def refused_to_start(one):
+    """The log of a server that ended by itself."""
+    try:
+        one.start()
+        one.process.wait(10)
+    except AssertionError:
+        pass  # it ended before its port was open
+    finally:
+        one.stop()
+    assert one.process.returncode == 4, one.log.read_text()
+    return one.log.read_text()
+
+
 def test_preload_is_refused_in_words(tmp_path):
-    one = Server(tmp_path, {"TEST_GUNICORN_ARGS": "--preload"})
-    with pytest.raises(AssertionError, match="ended with 4") as refused:
-        try:
-            one.start()
-        finally:
-            one.stop()
-    assert "start without --preload" in str(refused.value)
+    assert "start without --preload" in refused_to_start(Server(tmp_path, {"TEST_GUNICORN_ARGS": "--preload"}))
+
+
+def test_an_app_that_cannot_start_says_why_once_and_ends(tmp_path):
+    log = refused_to_start(Server(tmp_path, {"KINDS": "nonsense"}))
+    assert log.count("Ainori cannot start: The kind module 'webapp.kinds.nonsense' cannot be imported") == 1
 
 
 # ------------------------------------------------------------------------------------- the crash test

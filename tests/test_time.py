@@ -2,6 +2,7 @@
 import datetime
 import io
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -87,6 +88,12 @@ def ended(someone, job):
     """``(status, error code)`` as a poll tells it."""
     shown = someone.job(job)
     return shown["status"], shown["error"] and shown["error"]["code"]
+
+
+def until(condition, seconds=5):
+    with gevent.Timeout(seconds):
+        while not condition():
+            gevent.sleep(0.02)
 
 
 RUNNING, INTERRUPTED, TIMED_OUT = ("running", None), ("failed", "INTERRUPTED"), ("failed", "TIMED_OUT")
@@ -186,9 +193,7 @@ def test_the_stale_setting_is_obeyed(clock, settings, worker):
 
 def test_a_process_never_judges_itself_dead(clock, service, someone):
     job = someone.submit("free", text="x", seconds=5).json["job"]["id"]
-    with gevent.Timeout(5):
-        while ended(someone, job) != RUNNING:
-            gevent.sleep(0.01)
+    until(lambda: ended(someone, job) == RUNNING)
     service.runner._loops[1].kill()  # it has not beaten for long, as if the machine had slept
     clock(299)
     workers.current.path.unlink()
@@ -262,11 +267,6 @@ def test_what_failed_once_only_is_no_incident(clock, someone, worker):
 
 def test_an_attempt_that_lost_its_fence_does_not_take_its_successor_along(clock, service, someone):
     job = someone.submit("again", text="x", seconds=1).json["job"]["id"]
-
-    def until(condition):
-        with gevent.Timeout(10):
-            while not condition():
-                gevent.sleep(0.01)
     until(lambda: service.runner.attempts.keys() == {(job, 1)} and someone.job(job)["money"] == "consumed")
     clock(61)  # its deadline has passed, and a poll sees it before it does itself
     assert someone.job(job)["attempts_spent"] == 1
@@ -282,13 +282,10 @@ def test_an_attempt_that_lost_its_fence_does_not_take_its_successor_along(clock,
 
 def test_what_lost_its_fence_leaves_its_successors_cancel_alone(clock, service, someone):
     job = someone.submit("again", text="x", seconds=1).json["job"]["id"]
-    with gevent.Timeout(10):
-        while someone.job(job)["money"] != "consumed":
-            gevent.sleep(0.01)
-        clock(61)
-        assert someone.job(job)["attempts_spent"] == 1
-        while service.runner.attempts.keys() != {(job, 2)}:
-            gevent.sleep(0.01)
+    until(lambda: someone.job(job)["money"] == "consumed")
+    clock(61)
+    assert someone.job(job)["attempts_spent"] == 1
+    until(lambda: service.runner.attempts.keys() == {(job, 2)})
     assert someone.post(f"/api/jobs/{job}/cancellation").status_code == 202
     shown = someone.finished(job, seconds=0.8)
     assert (shown["error"]["code"], shown["money"]) == ("CANCELLED", "consumed")
@@ -448,12 +445,56 @@ def test_what_another_process_had_in_flight_is_watched_from_the_start_on(setting
         gevent.sleep(0.3)
         assert jobs.get(job)["status"] == "running"
         worker.processes[0].kill()
-        with gevent.Timeout(5):
-            while jobs.get(job)["settlement"] != "settled":
-                gevent.sleep(0.02)
+        until(lambda: jobs.get(job)["settlement"] == "settled")
         assert (jobs.get(job)["error_code"], someone.balance()) == ("INTERRUPTED", 3)
     finally:
         service.stop()
+
+
+@pytest.fixture
+def watching(settings, worker):
+    """A service that looks often, somebody with points, and the shell of another process on its file."""
+    app = create_app(settings(RECOVERY_INTERVAL_SECONDS=0.1))
+    someone, service = Person(app, "p@example.org", 3), Service(app).start()
+    gevent.sleep(0.05)  # it has looked, and sleeps: there is nothing
+    connection = sqlite3.connect(db.store.path, timeout=5, isolation_level=None)
+    for sql in ("INSERT INTO jobs (id, number, kind, user_id, timeout_seconds, cost, params, params_hash) "
+                "VALUES ('theirs', 'N', 'slow', ?, 60, 1, '{}', 'h')",
+                "INSERT INTO job_watchers (job_id, user_id, request_hash) VALUES ('theirs', ?, 'h')"):
+        connection.execute(sql, (someone.id,))
+    yield someone, connection
+    connection.close()
+    service.stop()
+
+
+THEY_CLAIM = "UPDATE jobs SET status = 'running', attempt = attempt + 1, worker_id = 'w', deadline_at = '2999'"
+THEY_RELEASE = "UPDATE jobs SET status = 'pending', worker_id = NULL, deadline_at = NULL, releases = 1"
+
+
+def test_a_look_at_another_processes_job_has_it_watched_from_then_on(watching, worker):
+    someone, theirs = watching
+    worker("held")
+    theirs.execute(THEY_CLAIM)
+    assert ended(someone, "theirs") == RUNNING
+    worker.processes[0].kill()
+    until(lambda: jobs.get("theirs")["error_code"] == "INTERRUPTED")
+
+
+def test_a_look_at_what_another_process_accepted_has_it_claimed(watching):
+    someone, _ = watching
+    gevent.sleep(0.2)
+    assert jobs.get("theirs")["status"] == "pending"
+    someone.job("theirs")
+    until(lambda: jobs.get("theirs")["status"] == "succeeded")
+
+
+def test_what_another_process_gives_back_while_it_is_watched_is_claimed(watching, worker):
+    someone, theirs = watching
+    worker("held")
+    theirs.execute(THEY_CLAIM)
+    assert ended(someone, "theirs") == RUNNING
+    theirs.execute(THEY_RELEASE)
+    until(lambda: jobs.get("theirs")["status"] == "succeeded")
 
 
 # ----------------------------------------------------------------------------------------- messages

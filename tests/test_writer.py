@@ -455,6 +455,24 @@ def test_a_verb_that_swallows_a_full_disk_is_not_believed(store, user):
     assert from_outside(store.path, GRANTS) == 0
 
 
+def test_a_verb_that_goes_on_after_a_full_disk_writes_nothing(store, user):
+    @db.verb
+    def goes_on(part):
+        try:
+            db.execute("INSERT INTO incidents (severity, scope, code, detail) VALUES ('info', 's', 'C', ?)",
+                       ("x" * 100_000,))
+        except sqlite3.OperationalError:
+            if part:
+                with db.savepoint():
+                    pass
+            ledger.grant(user, 1, "on its own")
+    with full_disk(store):
+        for part in (False, True):
+            with pytest.raises(StorageUnavailable):
+                goes_on(part)
+    assert from_outside(store.path, GRANTS) == 0
+
+
 def test_a_poll_answers_what_is_stored_where_nothing_can_be_written(app, person):
     someone = person()
     job = someone.submit("paid").json["job"]["id"]

@@ -180,7 +180,7 @@ def _as_csv(lines):
         row = json.loads(line)
         if writer is None:
             writer = csv.DictWriter(buffer, list(row), extrasaction="ignore")
-            writer.writeheader()
+            writer.writerow({name: _neutralised(name) for name in row})
         writer.writerow({name: _neutralised(value) for name, value in row.items()})
         if buffer.tell() > 32_000:
             yield buffer.getvalue()

@@ -478,7 +478,7 @@ class CrashTest:
         """One trial: submit, kill, look at the dead file, start again, check."""
         trial = Trial(len(self.trials) + 1, aim)
         known = set(read_live(self.server.database).jobs)
-        twice = aim == SETTLING and (self.work.failing is None or self.random.random() < 0.3)
+        twice = aim == SETTLING and (self.work.failing is None or self.random.random() < 0.5)
         answers = self._submit_and_kill(trial, watch=aim == SETTLING and not twice)
         before = read_dead(self.server.database, self.folder / "dead")
         if twice:
@@ -756,7 +756,7 @@ def command(kind, trials, seed, people, within_ms, params, file):
                 click.echo(f"      BREACH: {breach}")
         click.echo("\n".join(report(test)))
         failed = not test.enough(trials) or any(trial.breaches for trial in test.trials)
-    except RuntimeError as error:
+    except (RuntimeError, OSError, http.client.HTTPException) as error:
         click.echo(f"The crash test could not go on: {error}\n{test.server.log_end()}", err=True)
     finally:
         test.close()

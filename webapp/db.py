@@ -301,7 +301,16 @@ def execute(sql, parameters=()):
     """Run one statement inside a verb, read it to its end, and return its rows (of RETURNING)."""
     assert store.in_verb is gevent.getcurrent(), "writes happen inside a verb"
     # Not read to its end, a RETURNING statement keeps its transaction from ever committing.
-    return store.write_connection.execute(sql, parameters).fetchall()
+    return _in_transaction().execute(sql, parameters).fetchall()
+
+
+def _in_transaction():
+    """The writing connection. After a full disk SQLite has rolled back by itself: what a verb that does not
+    notice then writes would commit on its own."""
+    connection = store.write_connection
+    if not connection.in_transaction:
+        raise sqlite3.OperationalError("the transaction was lost")
+    return connection
 
 
 def after_commit(effect):
@@ -313,7 +322,7 @@ def after_commit(effect):
 @contextmanager
 def savepoint():
     """Inside a verb: a part that may fail without undoing the rest."""
-    connection = store.write_connection
+    connection = _in_transaction()
     connection.execute("SAVEPOINT part")
     try:
         yield

@@ -548,8 +548,10 @@ def poll(job_id):
     job = get(job_id)
     if job is None:
         return None
-    if job["status"] == "pending":
-        signals.pending.set()  # another process may have accepted it, or given it back, unheard here
+    if job["status"] in IN_FLIGHT:  # another process may have accepted it, or given it back, unheard here
+        signals.watch.set()
+        if job["status"] == "pending":
+            signals.pending.set()
     try:
         with db.patience(POLL_PATIENCE_SECONDS):
             if job["status"] == "running" and suspicious(job):

@@ -112,6 +112,7 @@ _FIELD_MESSAGES = {
     "string_too_short": lambda f: _("This is needed."),
     "string_too_long": lambda f: _("At most %(n)s characters.", n=_number(f["max_length"])),
     "string_type": lambda f: _("This must be text."),
+    "string_unicode": lambda f: _("This must be text."),
     "greater_than_equal": lambda f: _("Must be at least %(n)s.", n=_number(f["ge"])),
     "greater_than": lambda f: _("Must be more than %(n)s.", n=_number(f["gt"])),
     "less_than_equal": lambda f: _("Must be at most %(n)s.", n=_number(f["le"])),

@@ -17,6 +17,7 @@ from flask import (
     url_for,
 )
 from flask_babel import gettext as _
+from jinja2 import FileSystemBytecodeCache
 
 from webapp import accounts, api, jobs, ledger, messages, recovery, web
 from webapp.errors import (
@@ -431,7 +432,22 @@ def _headers(answer):
     return answer
 
 
+class CompiledPages(FileSystemBytecodeCache):
+    """Compiling a page takes tens of milliseconds in which nobody is served: once for each version is
+    enough. Where it cannot be kept (a full disk), it is compiled once for each start."""
+
+    def dump_bytecode(self, bucket):
+        try:
+            super().dump_bytecode(bucket)
+        except OSError:
+            pass
+
+
 def register(app):
+    try:
+        app.jinja_env.bytecode_cache = CompiledPages()
+    except (OSError, RuntimeError):
+        app.logger.info("no folder for temporary files: pages are compiled at each start")
     app.context_processor(_context)
     app.register_error_handler(Exception, _error)
     app.after_request(_headers)

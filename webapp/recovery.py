@@ -98,6 +98,7 @@ def schedule(interval_seconds):
             gevent.sleep(pause)
             try:
                 one_pass()
+                jobs.signals.pending.set()  # another process may have given something back, unheard here
             except AinoriError as error:
                 log.warning("a recovery pass was put off: %s", error)
             except Exception:

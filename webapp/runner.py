@@ -37,7 +37,7 @@ KILL_SECONDS = 1.0
 CHUNK_BYTES = 128_000
 ROWS_FILE = ".rows.jsonl"
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _threads = None  # for in_thread, made when first needed
 
 
@@ -143,7 +143,7 @@ class Attempt(JobContext):
         def write(file):
             count, chunk = 0, bytearray()
             for row in rows:
-                line = row if isinstance(row, bytes) else _encode(row).encode("utf-8", "replace")
+                line = row if isinstance(row, bytes) else _encode(dict(row)).encode("utf-8", "replace")
                 chunk += line.rstrip(b"\n") + b"\n"
                 count += 1
                 if len(chunk) >= CHUNK_BYTES:

@@ -13,7 +13,7 @@ from flask_wtf.csrf import CSRFError, CSRFProtect
 from limits import parse as parse_rate
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge
 from werkzeug.utils import secure_filename
 
 from webapp import accounts, db, jobs, messages
@@ -82,6 +82,17 @@ class UploadRequest(Request):
         g.setdefault("incoming", []).append(incoming)
         return incoming
 
+    def make_form_data_parser(self):
+        parser = super().make_form_data_parser()
+        parser.silent = False  # half a form must not count as an empty one
+        return parser
+
+    def _load_form_data(self):
+        try:
+            super()._load_form_data()
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+
 
 def discard_incoming(_error=None):
     """What was not adopted by a job is deleted when the request ends."""
@@ -128,8 +139,11 @@ def _has_body():
 def _from_json():
     if not _has_body():
         return {}
+    data = request.get_data()
+    if request.content_length is None and len(data) >= JSON_BYTES_MAX:
+        raise RequestEntityTooLarge  # a body of unknown length is cut there, without a word
     try:
-        raw = json.loads(request.get_data())
+        raw = json.loads(data)
     except (ValueError, RecursionError):
         raw = None
     if not isinstance(raw, dict):
@@ -204,7 +218,10 @@ def choose_language():
     chosen = request.cookies.get("lang") or (g.get("viewer") is not None and g.viewer["lang"])
     if chosen in ("en", "ja"):
         return chosen
-    return request.accept_languages.best_match(["en", "ja"], "en")
+    for tag, quality in request.accept_languages:  # best_match would prefer a less wanted 'en' to 'ja-JP'
+        if quality > 0 and (lang := tag.lower().replace("_", "-").partition("-")[0]) in ("en", "ja"):
+            return lang
+    return "en"
 
 
 class Limit:
@@ -303,8 +320,8 @@ def params_schema(kind, lang):
 
 def as_refusal(error):
     """Any error of a request as one of ours, and its HTTP status."""
-    if isinstance(error, AinoriError):
-        return error, current_app.status_of(error)
+    if isinstance(error, AinoriError) and (status := current_app.status_of(error)) != 500:
+        return error, status
     if isinstance(error, RequestEntityTooLarge):
         _discard_body()
         is_form = request.mimetype == "multipart/form-data"

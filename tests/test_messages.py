@@ -1,0 +1,262 @@
+"""What is said: in both languages, complete, with the fixed claims about points, and never the word job."""
+import ast
+import configparser
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from babel.messages.extract import extract_from_dir
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+
+from tests.conftest import ROOT, Person
+from webapp import create_app, db, jobs
+
+LANGUAGES = ("en", "ja")
+CATALOGUES = ROOT / "webapp" / "translations"
+BUILT_IN_KINDS = sorted(path.stem for path in (ROOT / "webapp" / "kinds").iterdir()
+                        if path.suffix == ".py" and path.stem != "__init__" or (path / "__init__.py").is_file())
+THE_WORD = re.compile(r"\bjobs?\b|ジョブ", re.IGNORECASE)
+
+
+# ------------------------------------------------------------------------------------ the catalogue
+
+@pytest.fixture(scope="module")
+def extracted():
+    """Every text of the code and the templates, as the catalogue names it: a text, or a tuple of plural forms."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "babel.cfg", encoding="utf-8")
+    methods = [(pattern.strip(), method.strip()) for method, pattern in
+               (section.split(":", 1) for section in config.sections())]
+    found = {message[2] for message in extract_from_dir(ROOT, methods)}
+    assert len(found) > 200 and "The work was interrupted. No points were used." in found
+    return found
+
+
+@pytest.fixture(scope="module")
+def japanese():
+    with (CATALOGUES / "ja" / "LC_MESSAGES" / "messages.po").open("rb") as file:
+        return read_po(file, "ja")
+
+
+def forms(text):
+    return text if isinstance(text, tuple) else (text,)
+
+
+def placeholders(text):
+    return set(re.findall(r"%\((\w+)\)[a-z]", text))
+
+
+def test_every_text_is_translated(extracted, japanese):
+    missing = [text for text in extracted
+               if japanese.get(text) is None or japanese.get(text).fuzzy or not all(forms(japanese.get(text).string))]
+    assert not missing, f"run make messages and translate: {missing}"
+    assert not japanese.obsolete
+    no_longer_used = [message.id for message in japanese if message.id and message.id not in extracted]
+    assert not no_longer_used, f"run make messages: {no_longer_used}"
+
+
+def test_the_compiled_catalogue_is_up_to_date(japanese):
+    compiled = io.BytesIO()
+    write_mo(compiled, japanese)
+    stored = (CATALOGUES / "ja" / "LC_MESSAGES" / "messages.mo").read_bytes()
+    assert stored == compiled.getvalue(), "run make messages"
+
+
+def test_every_translation_has_the_placeholders_of_its_text(japanese):
+    for message in japanese:
+        names = set().union(*map(placeholders, forms(message.id)))
+        for text in forms(message.string) if message.id else ():
+            assert placeholders(text) == names, (message.id, text)
+            if names:
+                assert "%" not in text % dict.fromkeys(names, "")
+
+
+def test_japanese_punctuation_is_full_width_and_its_digits_are_not(japanese):
+    for message in japanese:
+        for text in forms(message.string) if message.id else ():
+            assert not re.search("[０-９Ａ-Ｚａ-ｚ％]", text), text
+            assert not re.search(r"[ぁ-んァ-ヶー一-龠][,.:;!?]|[,.!?](?=[ぁ-んァ-ヶ一-龠])", text), text
+            if "残高%(balance)s)" not in text:  # as in the fixed sentence
+                assert not re.search(r"(?<!%)\(", text), text
+
+
+# ------------------------------------------------------------------------------- the fixed sentences
+
+CONTACT = "help@example.org"
+SAID = {
+    "checking": {"en": "The work was interrupted. We are checking what happened…",
+                 "ja": "処理が途中で止まりました。状況を確認しています。"},
+    "none": {"en": "The work was interrupted. No points were used.",
+             "ja": "処理が途中で止まりました。ポイントは使われていません。"},
+    "refunded": {"en": "The work was interrupted. The 1 point it had used has been returned (balance 3).",
+                 "ja": "処理が途中で止まりました。使われた1ポイントはお返ししました(残高3)。"},
+    "unknown": {"en": "The work was interrupted and we could not confirm your points. "
+                      "Please tell us number {number} at {contact}.",
+                "ja": "処理が途中で止まりました。ポイントの状況を確認できませんでした。"
+                      "受付番号 {number} を添えて {contact} へお知らせください。"},
+}
+UNREACHABLE = {"en": "Cannot reach the server. Trying again; you may close this page.",
+               "ja": "サーバーにつながりません。自動でつなぎ直しています。この画面は閉じてもかまいません。"}
+
+
+@pytest.fixture
+def someone(settings):
+    return Person(create_app(settings(SUPPORT_CONTACT=CONTACT)), "person@example.org", points=3)
+
+
+def interrupted(person, money):
+    """A paid job whose worker died, and what a look at it finds: ``money``."""
+    job_id = person.submit("slow").json["job"]["id"]
+    (db.store.path.parent / "workers" / "dead.lock").touch()
+    job, = jobs.claim("dead", ["slow"])
+    if money != "none":
+        jobs.charge(job_id, job["attempt"])
+    if money == "checking":
+        jobs.reap(job_id)
+        db.store.write_connection.execute("PRAGMA query_only = on")  # nothing can be settled yet
+    elif money == "unknown":
+        db.store.write(lambda: db.execute("ALTER TABLE ledger_entries RENAME TO hidden"))
+    return job_id
+
+
+def repaired(money):
+    if money == "checking":
+        db.store.write_connection.execute("PRAGMA query_only = off")
+    elif money == "unknown":
+        db.store.write(lambda: db.execute("ALTER TABLE hidden RENAME TO ledger_entries"))
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("money", SAID)
+def test_after_an_interruption_the_fixed_sentence_is_said(someone, money, lang):
+    job_id = interrupted(someone, money)
+    told = someone.get(f"/api/jobs/{job_id}", headers={"Accept-Language": lang}).json
+    assert told["money"] == money
+    assert told["money_message"] == SAID[money][lang].format(number=told["number"], contact=CONTACT)
+    repaired(money)
+    assert someone.job(job_id)["money"] == ("none" if money == "none" else "refunded")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_without_a_contact_the_number_is_still_said(app, person, lang):
+    someone = person()
+    told = someone.get(f"/api/jobs/{interrupted(someone, 'unknown')}", headers={"Accept-Language": lang}).json
+    assert told["money"] == "unknown" and told["number"] in told["money_message"] and "{" not in told["money_message"]
+    repaired("unknown")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_several_points_are_returned_in_one_sentence(app, lang):
+    from webapp import messages
+    job = {"error_code": "INTERRUPTED", "number": "N", "status": "failed", "cost": 2, "kept_by": None}
+    with app.test_request_context(headers={"Accept-Language": lang}):
+        said = messages.money_sentence(job, "refunded", {"points": 2, "balance": 5})
+    assert said == {"en": "The work was interrupted. The 2 points it had used have been returned (balance 5).",
+                    "ja": "処理が途中で止まりました。使われた2ポイントはお返ししました(残高5)。"}[lang]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_page_in_flight_knows_what_to_say_when_the_server_is_out_of_reach(someone, lang):
+    job_id = someone.submit("slow").json["job"]["id"]
+    page = Page(someone.get(f"/jobs/{job_id}", headers={"Accept-Language": lang}).text)
+    assert page.attributes["data-unreachable"] == UNREACHABLE[lang]
+
+
+@pytest.mark.parametrize("lang, sentences", [
+    ("en", {"seconds": "Must be at most 60.", "fail": "This must be yes or no."}),
+    ("ja", {"seconds": "60以下で入力してください。", "fail": "「はい」か「いいえ」で指定してください。"})])
+def test_what_is_wrong_with_a_field_is_said_in_the_viewers_language(app, person, lang, sentences):
+    refused = person().post("/api/kinds/sample/jobs", json={"seconds": 61, "fail": "perhaps"},
+                            headers={"Accept-Language": lang})
+    assert {problem["field"]: problem["message"] for problem in refused.json["errors"]} == sentences
+    assert refused.json["title"] == (" " if lang == "en" else "").join(sentences.values())
+
+
+# ------------------------------------------------------------------------------------- the word job
+
+class Page(HTMLParser):
+    """What a visitor of a page may read: its text, and the attributes that hold text."""
+
+    READ = ("title", "alt", "placeholder", "aria-label", "data-label", "data-title", "data-once", "data-done", "data-now",
+            "data-todo", "data-unreachable", "data-too-large")
+
+    def __init__(self, html):
+        super().__init__()
+        self.texts, self.attributes, self._unread = [], {}, 0
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self._unread += tag in ("script", "style")
+        self.attributes.update({name: value for name, value in attrs if name.startswith(self.READ)})
+
+    def handle_endtag(self, tag):
+        self._unread -= tag in ("script", "style")
+
+    def handle_data(self, data):
+        if not self._unread:
+            self.texts.append(data)
+
+    def read(self):
+        return [*self.texts, *filter(None, self.attributes.values())]
+
+
+def values(data):
+    """Every text in a JSON value; the names of its fields are the API's."""
+    if isinstance(data, dict):
+        data = list(data.values())
+    if isinstance(data, list):
+        return [text for value in data for text in values(value)]
+    return [data] if isinstance(data, str) else []
+
+
+def free_of_the_word(texts):
+    texts = list(texts)
+    assert texts
+    assert not [text for text in texts if THE_WORD.search(text)]
+
+
+def test_no_text_of_the_catalogue_has_the_word(extracted, japanese):
+    free_of_the_word(form for text in extracted for form in forms(text))
+    free_of_the_word(form for message in japanese if message.id for form in forms(message.string))
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_nothing_said_of_the_kinds_has_the_word(settings, lang):
+    app = create_app(settings(KINDS=",".join(BUILT_IN_KINDS), EXTRA_KINDS=""))
+    told = app.test_client().get("/api/kinds", headers={"Accept-Language": lang}).json
+    assert {"comments", "sample"} <= set(BUILT_IN_KINDS) and f'"{BUILT_IN_KINDS[0]}"' in json.dumps(told)
+    free_of_the_word(values(told))
+
+
+def test_no_sentence_in_the_code_of_a_kind_has_the_word():
+    texts = []
+    for path in (ROOT / "webapp" / "kinds").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        not_said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+        # The declarations of the package itself are told to whoever writes a kind.
+        if path.parent.name != "kinds" or path.stem != "__init__":
+            texts += [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)
+                      and isinstance(node.value, str) and id(node) not in not_said
+                      and (" " in node.value or not node.value.isascii())]
+    free_of_the_word(texts)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_no_page_and_no_answer_has_the_word(someone, lang):
+    def get(path):
+        return someone.get(path, headers={"Accept-Language": lang})
+    waiting = someone.submit("sample").json["job"]["id"]
+    ended = interrupted(someone, "refunded")
+    for path in ("/", "/kinds/sample", f"/jobs/{waiting}", f"/jobs/{ended}", "/history", "/points", "/login", "/nowhere"):
+        free_of_the_word(Page(get(path).text).read())
+    for job_id in (waiting, ended):
+        told = get(f"/api/jobs/{job_id}").json
+        free_of_the_word([told["message"], told["money_message"], *values(told["error"])])
+    for refused in (someone.post(f"/api/jobs/{ended}/cancellation", headers={"Accept-Language": lang}),
+                    someone.post("/api/kinds/sample/jobs", json={}, headers={"Accept-Language": lang}),
+                    get("/api/jobs/nothing"), get("/api/nowhere")):
+        assert refused.status_code >= 400
+        free_of_the_word([refused.json["title"], refused.json["detail"]])
