@@ -159,7 +159,8 @@ def test_killed_again_and_again_a_repeatable_kind_ends_with_its_points_returned(
         restart(one)
     assert told(one, token, job_id) == ("failed", "INTERRUPTED", "refunded", RETURNED)
     assert ledger(one, job_id) == [("consume", -1), ("refund", 1)]
-    assert [row["code"] for row in one.rows("SELECT code FROM incidents WHERE severity = 'critical'")] == ["ATTEMPTS_SPENT"]
+    critical = one.rows("SELECT code FROM incidents WHERE severity = 'critical'")
+    assert [row["code"] for row in critical] == ["ATTEMPTS_SPENT"]
 
 
 def test_the_children_of_a_job_die_with_its_worker(server):

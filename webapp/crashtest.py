@@ -92,11 +92,9 @@ class Server:
         while time.monotonic() < ends:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the server ended with {self.process.returncode} while it started")
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            if self._port_is_open():
                 return time.monotonic()
-            except OSError:
-                time.sleep(0.002)
+            time.sleep(0.002)
         raise RuntimeError(f"the server's port did not open within {START_SECONDS_MAX} s")
 
     def kill(self, number=signal.SIGKILL):
@@ -114,8 +112,30 @@ class Server:
         self.process.wait(seconds)
         if not select.select([self._alive], [], [], seconds)[0]:
             raise RuntimeError(f"a process of the server still lives {seconds} s after its master")
+        ends = time.monotonic() + seconds
+        while self._is_open() and time.monotonic() < ends:
+            time.sleep(0.002)  # the kernel closes what a dead process held one by one, the pipe perhaps first
         os.close(self._alive)
+        # The kernel closes a dying process's files one by one: the port may outlive the pipe by a moment,
+        # and must not be taken for the next server's.
+        while self._port_is_open():
+            time.sleep(0.001)
         self.process = self._alive = None
+
+    def _port_is_open(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            return True
+        except OSError:
+            return False
+
+    def _is_open(self):
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                # A port of its own range, closed, can be connected to itself.
+                return connection.getsockname() != connection.getpeername()
+        except OSError:
+            return False
 
     def flask(self, *args):
         """Run a ``flask`` command on this server's file; returns the completed process."""
@@ -613,7 +633,8 @@ class CrashTest:
             if person.id not in busy:
                 answer = self._submit(person, self.work.quick or self.work.params)
                 if answer.status != 202:
-                    trial.breaches.append(f"person {person.id} is locked out: {answer.status} {answer.body.decode()[:300]}")
+                    trial.breaches.append(f"person {person.id} is locked out: {answer.status} "
+                                          f"{answer.body.decode()[:300]}")
 
     def _until_ended(self):
         ends = time.monotonic() + 60 + 2 * self.people_count * self.life.get("succeeded", 60)

@@ -149,7 +149,8 @@ def _headline(headline):
         "more_negative": f"More negative than positive: {count} of {of} scored comments are negative.",
         "mixed": "Mixed: positive and negative comments are about as many.",
         "nothing_scored": "No comment could be scored.",
-    }.get(headline["code"], f"{_plain(headline['code']).replace('_', ' ').capitalize()}: {count} of {of} scored comments.")
+    }.get(headline["code"],
+          f"{_plain(headline['code']).replace('_', ' ').capitalize()}: {count} of {of} scored comments.")
 
 
 def _bar(name, count, share, colour):
@@ -203,7 +204,8 @@ def _truth(server, job, person, opened):
         if job["status"] == "failed" and job["money"] != "checking":
             break
         if told_ms > TRUTH_SECONDS_MAX * 1000:
-            raise DemoFailed(f"{TRUTH_SECONDS_MAX} s after the start it still says: {job['status']}, {job['money_message']}")
+            raise DemoFailed(f"{TRUTH_SECONDS_MAX} s after the start it still says: {job['status']}, "
+                             f"{job['money_message']}")
     if job["money"] != "refunded":
         raise DemoFailed(f"the point was charged and not returned: {job['money_message']}")
     return job, told_ms
