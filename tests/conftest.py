@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.server import Server  # noqa: E402
-from webapp import accounts, create_app, db, ledger, recovery  # noqa: E402
+from webapp import accounts, create_app, db, jobs, ledger, recovery  # noqa: E402
 from webapp.service import Service  # noqa: E402
 from webapp.settings import Settings  # noqa: E402
 
@@ -76,6 +76,7 @@ def the_books_are_right_and_nothing_is_left_running():
     if db.store is not None:
         breaches = ledger.audit()
         db.close_store()
+        jobs.signals.draining = False
         assert not breaches, "\n".join(breaches)
     assert abs(time.time() - _real_time()) < 60, "a test left time frozen"
     with gevent.Timeout(1, False):  # what is just ending may end

@@ -30,7 +30,7 @@ def test_the_demo_tells_the_truth_and_leaves_one_file(tmp_path):
     assert int(re.search(r"From the port being open to the truth: (\d+) ms", done.stdout)[1]) < 5000
     assert re.search(r"[\d,]+ comments analysed", done.stdout) and "make run" in done.stdout
     assert "\x1b" not in done.stdout, "no colours where nobody sees them"
-    assert [path.name for path in tmp_path.iterdir()] == ["demo-report.html"], "the throw-away folder is thrown away"
+    assert not list(tmp_path.glob("ainori-demo-*")), "the throw-away folder is thrown away"
     page = (tmp_path / "demo-report.html").read_text()
     assert "<style" in page and not re.search(r"""(src|href)=["']?(/|https?:)""", page), "it needs no server"
 

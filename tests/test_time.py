@@ -545,3 +545,14 @@ def test_times_are_utc_in_milliseconds_of_the_databases_clock(clock, someone, wo
     shown = someone.job(job)
     assert shown["created_at"] == shown["started_at"] == "2026-03-01T12:00:00.123Z"
     assert jobs.get(job)["deadline_at"] == "2026-03-01T12:01:00.123Z"
+
+
+def test_whoever_joins_is_not_cancelled_by_somebody_else(clock, app, person, worker):
+    owner, joiner = person(), person()
+    job = working(owner, worker("held"), "shared", charged=False, text="x")
+    owner.post(f"/api/jobs/{job}/cancellation")
+    assert joiner.post("/api/kinds/shared/precheck", json={"text": "x"}).json["reasons"] == ["BUSY"]
+    answer = joiner.submit("shared", text="x")
+    assert answer.status_code == 503 and "being cancelled" in answer.json["title"]
+    jobs.fail(job, 1, "CANCELLED")
+    assert joiner.submit("shared", text="x").status_code == 202

@@ -253,29 +253,6 @@ def readyz():
     return ({"status": "unavailable", "reasons": reasons}, 503) if reasons else {"status": "ready"}
 
 
-# ---------------------------------------------------------------------------------------- problems
-
-def problem(error):
-    """An RFC 9457 answer for any error of a request."""
-    refusal, status = web.as_refusal(error)
-    title = messages.refusal(refusal, current_app.settings.support_contact)
-    body = {**refusal.facts, "type": "about:blank", "title": title, "status": status, "detail": title,
-            "code": refusal.code}
-    if isinstance(refusal, InvalidInput):
-        body["errors"] = messages.field_errors(refusal)
-    answer = Response(current_app.json.dumps(body), status=status, mimetype="application/problem+json")
-    if refusal.code == "JOB_IN_FLIGHT":
-        answer.headers["Location"] = f"/api/jobs/{refusal.facts['job_id']}"
-    if status == 401:
-        answer.headers["WWW-Authenticate"] = "Bearer"
-    if status == 405:
-        answer.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
-    after = web.retry_seconds_of(refusal, status)
-    if after is not None:
-        answer.headers["Retry-After"] = str(after)
-    return answer
-
-
 def _headers(answer):
     if request.path.startswith("/api/"):
         answer.headers["Cache-Control"] = "no-store"

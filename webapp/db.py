@@ -36,6 +36,8 @@ _STORAGE_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READ
                   sqlite3.SQLITE_PERM}
 _NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse", "fuse.sshfs", "9p"}
 
+Error, IntegrityError = sqlite3.DatabaseError, sqlite3.IntegrityError
+
 # The test suite's seams: called with each new sqlite3 connection, and when a verb begins and ends.
 on_connect = []
 
@@ -83,12 +85,15 @@ class Store:
         self._waiting = Event()
         self._pool = ThreadPool(1)   # commits only: nothing else may wait in front of one
         self.disk = ThreadPool(2)    # making files durable blocks too
-        self._writer = _connect(path, {"synchronous": "full", "foreign_keys": 1, "recursive_triggers": 1,
-                                       "journal_size_limit": 16_000_000, "wal_autocheckpoint": 1000})
+        self._open_writer()
         self._reader = _connect(path, {"query_only": 1})
-        self.write_connection = self._writer.connection()
         self.read_connection = self._reader.connection()
         self._greenlet = gevent.spawn(self._serve)
+
+    def _open_writer(self):
+        self._writer = _connect(self.path, {"synchronous": "full", "foreign_keys": 1, "recursive_triggers": 1,
+                                            "journal_size_limit": 16_000_000, "wal_autocheckpoint": 1000})
+        self.write_connection = self._writer.connection()
 
     def close(self):
         self._greenlet.kill()
@@ -133,12 +138,21 @@ class Store:
             else:
                 self.write_connection.execute("ROLLBACK")
         except BaseException as error:
-            if self.write_connection.in_transaction:
-                self.write_connection.execute("ROLLBACK")
+            self._undo()
             if not isinstance(error, Exception):
                 raise
             self._fail_group(group, error)
         self._answer(group)
+
+    def _undo(self):
+        """Back to no transaction. A connection that cannot even roll back is replaced: closing it does."""
+        try:
+            if self.write_connection.in_transaction:
+                self.write_connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            log.critical("the writing connection cannot roll back; it is opened anew", exc_info=True)
+            self._writer.close()
+            self._open_writer()
 
     def _begin(self):
         """Take the write lock; meanwhile those whose patience ends are told, and never run."""
@@ -149,9 +163,7 @@ class Store:
                 return True
             except sqlite3.OperationalError as error:
                 if not _is_busy(error):
-                    waiting, self._queue = list(self._queue), deque()
-                    for call in waiting:
-                        call.result.set_exception(_translated(error))
+                    self._turn_away(error)
                     return False
             now = clock()
             patient = [call for call in self._queue if call.expires > now]
@@ -162,6 +174,12 @@ class Store:
             gevent.sleep(pause)
             pause = min(pause * 1.5, 0.05)
         return False
+
+    def _turn_away(self, error):
+        """Everybody who waits is told; nothing of theirs ran."""
+        waiting, self._queue = self._queue, deque()
+        for call in waiting:
+            call.result.set_exception(_translated(error))
 
     def _run_verbs(self, group):
         closes = clock() + GROUP_SECONDS_MAX

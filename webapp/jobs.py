@@ -161,6 +161,8 @@ def parse(kind, raw, files=()):
 def order(kind, params, asker, *, settings, files=(), idempotency_key=None, retry_of=None):
     """Check the request in all that needs no transaction. Raises ``LoginRequired`` or the kind's refusal."""
     cost = kind.cost(params) if callable(kind.cost) else kind.cost
+    if not isinstance(cost, int) or cost < 0:
+        raise TypeError(f"the cost of {kind.name!r} must be a whole number of points, 0 or more, not {cost!r}")
     if cost > 0 and asker.is_guest:
         raise LoginRequired(cost=cost)
     text = _storable(params)
@@ -216,9 +218,10 @@ def preview(order):
     way = _in_the_way(order)
     if way is not None:
         found["in_flight_job_id"] = way["id"]
-        found["would_join"] = order.share_key is not None and way["share_key"] == order.share_key
+        shared = order.share_key is not None and way["share_key"] == order.share_key
+        found["would_join"] = shared and way["cancel_requested_at"] is None
         if not found["would_join"]:
-            found["reasons"].append(JobInFlight.code)
+            found["reasons"].append(Busy.code if shared else JobInFlight.code)
     elif order.cost > ledger.available(order.asker.user_id):
         found["reasons"].append(InsufficientPoints.code)
     return found
@@ -266,6 +269,8 @@ def _insert(order, max_pending):
         if way is None or _judge(way):
             continue
         if order.share_key is not None and way["share_key"] == order.share_key:
+            if way["cancel_requested_at"] is not None:
+                raise Busy(reason="cancelling")  # nobody rides along on what is just being ended
             _watch(way["id"], order)
             _event(way, "joined")
             return Submission(way["id"], "joined")

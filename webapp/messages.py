@@ -65,7 +65,9 @@ _REFUSALS = {
     "UNSUPPORTED_MEDIA_TYPE": lambda f: _("Send JSON, or a form with the file. Nothing was stored."),
     "RATE_LIMITED": lambda f: _("Too many requests from your address. Please wait %(seconds)s seconds and try again. "
                                 "Nothing was started.", seconds=f.get("retry_after_seconds")),
-    "BUSY": lambda f: _("The database is busy. Nothing was stored and no points were used; please try again in a moment."),
+    "BUSY": lambda f: _("The same is just being cancelled. Nothing was stored and no points were used; please try again "
+                        "in a moment.") if f.get("reason") == "cancelling" else
+    _("The database is busy. Nothing was stored and no points were used; please try again in a moment."),
     "QUEUE_FULL": lambda f: _("Too much is waiting at the moment. Nothing was stored and no points were used; please try "
                               "again later."),
     "TOO_MANY_STREAMS": lambda f: _("Too many live views are open. The page asks again by itself."),

@@ -19,7 +19,7 @@ from flask import (
 from flask_babel import gettext as _
 from jinja2 import FileSystemBytecodeCache
 
-from webapp import accounts, api, jobs, ledger, messages, recovery, web
+from webapp import accounts, jobs, ledger, messages, recovery, web
 from webapp.errors import (
     AinoriError,
     InsufficientPoints,
@@ -408,7 +408,7 @@ def _unseen(row):
 def _error(error):
     """Any error: a problem for the API, a page that says what to do for a person."""
     if request.path.startswith("/api/") or request.accept_mimetypes.best == "application/json":
-        return api.problem(error)
+        return web.problem(error)
     refusal, status = web.as_refusal(error)
     heading = {404: _("This page does not exist"), 403: _("Not accepted"), 413: _("The file is too large"),
                429: _("Too many requests"), 503: _("Not available at the moment")}.get(

@@ -1,5 +1,6 @@
 """The sleeping scheduler: what to reap, settle and expire. One pass is one function."""
 import logging
+import shutil
 import sqlite3
 import time
 from collections import Counter
@@ -144,12 +145,8 @@ def expire(retention_days):
     for job in db.rows("SELECT * FROM jobs WHERE finished_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) "
                        "AND expired_at IS NULL LIMIT ?", (f"-{retention_days} days", EXPIRE_AT_ONCE)):
         _expire_job(job["id"])
-        folder = runner.files_folder(job["id"])
-        for path in folder.glob("*") if folder.is_dir() else ():
-            path.unlink(missing_ok=True)
-        if folder.is_dir():
-            folder.rmdir()
         deleted["results"] += 1
+    _expire_folders()
     deleted["incidents"] += _expire_incidents(f"-{retention_days} days")
     deleted["inputs"] += _expire_inputs()
     return deleted
@@ -166,6 +163,13 @@ def _expire_job(job_id):
 def _expire_incidents(age):
     return len(db.execute("DELETE FROM incidents WHERE acknowledged_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) "
                           "RETURNING id", (age,)))
+
+
+def _expire_folders():
+    """Files of what has expired: after the row says so, for a crash between must not leave them for ever."""
+    for folder in (db.store.path.parent / "files").iterdir():
+        if db.value("SELECT expired_at IS NULL FROM jobs WHERE id = ?", (folder.name,)) != 1:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _expire_inputs():

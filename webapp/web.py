@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 import gevent
-from flask import Request, current_app, g, request, session
+from flask import Request, Response, current_app, g, request, session
 from flask_babel import get_locale
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from limits import parse as parse_rate
@@ -24,6 +24,7 @@ from webapp.errors import (
     FileTooLarge,
     InvalidInput,
     RateLimited,
+    StorageUnavailable,
     UnknownKind,
     UnsupportedMediaType,
 )
@@ -334,6 +335,8 @@ def as_refusal(error):
             refusal.facts = {"detail": error.description}
         return refusal, error.code
     current_app.logger.exception("%s %s failed", request.method, request.path)
+    if isinstance(error, db.Error) and not isinstance(error, db.IntegrityError):
+        return StorageUnavailable(reason="database"), 503  # the file, not the request
     return refusal, 500
 
 
@@ -347,6 +350,27 @@ def _discard_body():
                 gevent.sleep(0)
         except (OSError, ValueError):
             pass
+
+
+def problem(error):
+    """An RFC 9457 answer for any error of a request: ``code`` and the facts as extra members."""
+    refusal, status = as_refusal(error)
+    title = messages.refusal(refusal, current_app.settings.support_contact)
+    body = {**refusal.facts, "type": "about:blank", "title": title, "status": status, "detail": title,
+            "code": refusal.code}
+    if isinstance(refusal, InvalidInput):
+        body["errors"] = messages.field_errors(refusal)
+    answer = Response(current_app.json.dumps(body), status=status, mimetype="application/problem+json")
+    if refusal.code == "JOB_IN_FLIGHT":
+        answer.headers["Location"] = f"/api/jobs/{refusal.facts['job_id']}"
+    if status == 401:
+        answer.headers["WWW-Authenticate"] = "Bearer"
+    if status == 405:
+        answer.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
+    after = retry_seconds_of(refusal, status)
+    if after is not None:
+        answer.headers["Retry-After"] = str(after)
+    return answer
 
 
 def retry_seconds_of(error, status):

@@ -197,8 +197,8 @@ class Kind:
         if not callable(self.cost) and (not isinstance(self.cost, int) or self.cost < 0):
             refuse("has a cost that is neither a whole number of points, 0 or more, nor a function.")
         for limit in ("timeout_seconds", "max_attempts"):
-            if getattr(self, limit) < 1:
-                refuse(f"needs {limit} of at least 1.")
+            if not isinstance(getattr(self, limit), int) or getattr(self, limit) < 1:
+                refuse(f"needs {limit}: a whole number of at least 1.")
         if self.cache_seconds and self.share_key is None:
             refuse("has cache_seconds but no share key.")
 
