@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
+
 
 def free_port():
     with socket.socket() as probe:
@@ -115,7 +117,7 @@ class Server:
             body, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
         asked = urllib.request.Request(self.url + path, data=body, headers=headers, method=method)
         try:
-            with urllib.request.urlopen(asked, timeout=timeout) as answer:
+            with _opener.open(asked, timeout=timeout) as answer:
                 return Answer(answer.status, answer.headers, answer.read())
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.headers, error.read())

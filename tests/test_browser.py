@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 from selenium import webdriver
@@ -144,6 +145,8 @@ def test_an_interruption_while_away_is_told_on_the_next_page_until_seen(server, 
     running = server()
     made = json.loads(running.flask("users", "add", "p@example.org", "--points", "3", "--json").stdout)
     job_id = running.post("/api/kinds/sample/jobs", {"seconds": 30}, token=made["token"]).json["job"]["id"]
+    while not running.rows("SELECT 1 FROM jobs WHERE id = ? AND status = 'running'", job_id):
+        time.sleep(0.01)
     running.kill()
     running.start()
     driver = browser(390)

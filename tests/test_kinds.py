@@ -575,6 +575,30 @@ def test_a_cancel_stops_everything_that_runs_side_by_side(offer, person):
     assert len(ticks) == count
 
 
+def test_who_hears_of_a_cancel_first_stops_the_others(app, offer, person):
+    ended = []
+
+    def run(job, params):
+        def sleep():
+            try:
+                time.sleep(60)
+            finally:
+                ended.append("sleeper")
+
+        def tell():
+            while True:
+                job.progress("wait")
+                time.sleep(0.05)
+        return job.parallel({"sleep": sleep, "tell": tell})
+    someone = person()
+    job_id = someone.submit(offer(run)).json["job"]["id"]
+    _wait_until(lambda: someone.job(job_id)["stage"] == "wait")
+    _write_from_another_process(app, "UPDATE jobs SET cancel_requested_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')")
+    began = time.monotonic()
+    assert someone.finished(job_id)["error"]["code"] == "CANCELLED"
+    assert time.monotonic() - began < 2 and ended == ["sleeper"]
+
+
 @pytest.mark.parametrize("error", [SystemExit, GreenletExit, KeyboardInterrupt])
 def test_what_would_end_a_process_ends_the_job_from_within_parallel_too(did, error):
     def run(job, params):
@@ -935,8 +959,7 @@ def test_a_cancel_from_another_process_cannot_be_swallowed(app, offer, person, c
               # judged dead by somebody who was wrong: everything this attempt writes is fenced off
               "UPDATE jobs SET status = 'failed', settlement = 'due', error_code = 'INTERRUPTED', error_facts = '{}', "
               "worker_id = NULL, deadline_at = NULL, finished_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')")
-    subprocess.run([sys.executable, "-c", "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=10); "
-                    "c.execute(sys.argv[2]); c.commit()", str(app.settings.database_path), change], check=True)
+    _write_from_another_process(app, change)
     go_on.append(True)
     job = someone.finished(job_id)
     assert (job["status"], job["result"], job["money"]) == ("failed", None, "none")
@@ -1019,6 +1042,11 @@ def test_params_are_checked_and_each_problem_names_its_field(app, client, raw, f
 
 
 # ----------------------------------------------------------------------------------------- helpers
+
+def _write_from_another_process(app, sql):
+    subprocess.run([sys.executable, "-c", "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=10); "
+                    "c.execute(sys.argv[2]); c.commit()", str(app.settings.database_path), sql], check=True)
+
 
 def _wait_until(true, seconds=5):
     with gevent.Timeout(seconds):

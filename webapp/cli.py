@@ -22,7 +22,7 @@ from flask.cli import AppGroup, run_command
 from flask_babel import force_locale
 from gevent.event import Event
 
-from webapp import accounts, db, incidents, jobs, ledger, messages, recovery, web, workers
+from webapp import accounts, crashtest, db, incidents, jobs, ledger, messages, recovery, web, workers
 from webapp.errors import (
     AinoriError,
     AlreadyFinal,
@@ -85,7 +85,7 @@ def register(app):
         context.find_root().call_on_close(db.close_store)
         if context.command is run_command:
             raise SystemExit("flask run would start a server that does no work: use `make run` instead.")
-    for command in (*_top.commands.values(), _users, _points, _jobs, _incidents, _kinds):
+    for command in (*_top.commands.values(), _users, _points, _jobs, _incidents, _kinds, crashtest.command):
         app.cli.add_command(command)
 
 
@@ -217,7 +217,7 @@ def users_add(email, n, admin, as_json):
 def _add_user(made, password_hash, admin, n):
     user_id = accounts.add_user(made["email"], password_hash, made["token"], is_admin=admin)
     if n:
-        ledger.grant(user_id, n, "granted by the operator")
+        ledger.grant(user_id, n, None)
 
 
 @_users.command("token")

@@ -141,12 +141,6 @@ class StorageUnavailable(AinoriError):
     code = "STORAGE_UNAVAILABLE"
 
 
-class DailyLimit(AinoriError):
-    """``retry_at``: when the cap is lifted."""
-
-    code = "DAILY_LIMIT"
-
-
 class UpstreamUnavailable(AinoriError):
     """A service that a kind asks did not answer usably. ``reason`` is one of ``connect``,
     ``timeout``, ``too_large``, ``redirects``, ``refused``, ``protocol``; ``host``."""
