@@ -96,9 +96,9 @@ def test_every_refusal_says_its_facts_in_both_languages(app, person, client):
 
 def test_an_account_is_answered_in_its_own_language_unless_the_browser_chose(app, client):
     answers = {header: client.get("/api/nothing", headers={"Accept-Language": header}).json["detail"]
-               for header in ("ja", "ja-JP,en;q=0.5", "fr,ja;q=0.5,en;q=0.1", "fr", "", "xx;;;q=huge")}
+               for header in ("ja", "ja-JP,en;q=0.5", "fr,ja;q=0.5,en;q=0.1", "fr", "", "xx;;;q=huge", "ja;q=0,fr")}
     assert answers["ja"] == answers["ja-JP,en;q=0.5"] == answers["fr,ja;q=0.5,en;q=0.1"] != answers["fr"]
-    assert answers["fr"] == answers[""] == answers["xx;;;q=huge"]
+    assert answers["fr"] == answers[""] == answers["xx;;;q=huge"] == answers["ja;q=0,fr"]
     client.set_cookie("lang", "ja")
     assert client.get("/api/nothing", headers={"Accept-Language": "en"}).json["detail"] == answers["ja"]
 
@@ -129,6 +129,33 @@ def test_a_guest_who_asks_too_often_is_told_when_to_come_back(site):
     assert client.post("/api/kinds/free/jobs", json={}, headers={"X-Forwarded-For": "9.9.9.9"}).status_code == 429
     assert client.post("/api/kinds/free/jobs", json={}, environ_base={"REMOTE_ADDR": "9.9.9.9"}).status_code == 202
     assert someone.submit("free").status_code == 202  # an account is not limited
+
+
+def test_trying_again_counts_as_asking(site):
+    app, _ = site(RATE_GUEST_SUBMIT="2/hour")
+    client, path = app.test_client(), None
+    path = client.post("/api/kinds/free/jobs", json={}).headers["Location"]
+    token = {"X-CSRF-Token": re.search(r'name="csrf_token" value="([^"]+)"', client.get("/").text).group(1)}
+    client.post(f"{path}/cancellation", headers=token)
+    codes = [client.post(f"{path}/retry", headers=token).status_code for _ in range(2)]
+    assert codes == [202, 429] and len(jobs.listing()) == 2
+
+
+def test_a_retry_twice_by_the_same_key_is_one(app, person):
+    someone = person()
+    path = someone.submit("free").headers["Location"]
+    someone.post(f"{path}/cancellation")
+    answers = [someone.post(f"{path}/retry", headers={"Idempotency-Key": key}) for key in ("k", "k", "other")]
+    assert [answer.status_code for answer in answers] == [202, 200, 202]
+    assert answers[0].json["job"]["id"] == answers[1].json["job"]["id"] and len(jobs.listing()) == 3
+    assert someone.post(f"{path}/retry", headers={"Idempotency-Key": "x" * 201}).status_code == 400
+
+
+def test_a_megabyte_of_mistakes_is_answered_shortly(app, person):
+    body = json.dumps({f"a{n}": 1 for n in range(70_000)})
+    began = time.monotonic()
+    refused = person().post("/api/kinds/sample/jobs", data=body, content_type="application/json")
+    assert len(problem(refused, 400, "INVALID_INPUT")["errors"]) == 50 and time.monotonic() - began < 1
 
 
 def test_behind_a_proxy_the_address_it_saw_counts(site):

@@ -15,6 +15,7 @@ import pytest
 from greenlet import GreenletExit
 from pydantic import BaseModel, Field
 
+from tests.server import ROOT
 from tests.upstreams import Answer, CannedUpstream
 from webapp import create_app, db, jobs, ledger
 from webapp.errors import SettingsError
@@ -145,6 +146,17 @@ def test_the_example_of_the_contract_works_as_it_is_written(settings, module, pe
         service.stop()
 
 
+def test_the_example_of_the_documents_works_as_it_is_written(settings, module):
+    from tests.conftest import Person
+    code, = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "kinds.md").read_text(encoding="utf-8"), re.DOTALL)
+    app = create_app(settings(EXTRA_KINDS=module(code)))
+    service = Service(app).start()
+    someone = Person(app, "reader@example.org", 1)
+    job = someone.finished(someone.submit("summary", text="one\n\nthree").json["job"]["id"])
+    service.stop()
+    assert (job["result"], job["money"]) == ({"paragraphs": 2, "longest": 5}, "consumed")
+
+
 KIND_OF = """
     from pydantic import BaseModel
     from webapp.kinds import Kind
@@ -175,8 +187,8 @@ KIND_OF = """
     (KIND_OF + "    KIND = kind('one', cost=-1)", "a cost that is neither"),
     (KIND_OF + "    KIND = kind('one', cost=0.5)", "a cost that is neither"),
     (KIND_OF + "    KIND = kind('one', cache_seconds=60)", "cache_seconds but no share key"),
-    (KIND_OF + "    KIND = kind('one', timeout_seconds=0)", "timeout_seconds of at least 1"),
-    (KIND_OF + "    KIND = kind('one', max_attempts=0)", "max_attempts of at least 1"),
+    (KIND_OF + "    KIND = kind('one', timeout_seconds=0)", "needs timeout_seconds: a whole number of at least 1"),
+    (KIND_OF + "    KIND = kind('one', max_attempts=0)", "needs max_attempts: a whole number of at least 1"),
     (KIND_OF + "    KIND = kind('one', on_interrupt='pray')", "on_interrupt"),
     (KIND_OF + "    KIND = Kind(name='one', params=dict, run=print)", "needs params: a pydantic model"),
     (KIND_OF + "    KIND = Kind(name='one', params=Params, run='run')", "needs run"),
@@ -817,6 +829,20 @@ def test_what_blocks_in_a_thread_stops_nobody_else(did):
     assert job["result"] == "woken" and max(gaps) < 0.3
 
 
+def test_work_in_a_thread_is_left_behind_by_a_cancel(offer, person):
+    from gevent import monkey
+    block, someone, began = monkey.get_original("time", "sleep"), person(), []
+
+    def run(job, params):
+        began.append(1)
+        job.in_thread(lambda: block(3))
+    job_id = someone.submit(offer(run)).json["job"]["id"]
+    _wait_until(lambda: began)
+    someone.post(f"/api/jobs/{job_id}/cancellation")
+    asked = time.monotonic()
+    assert someone.finished(job_id)["error"]["code"] == "CANCELLED" and time.monotonic() - asked < 2
+
+
 def test_an_error_in_a_thread_is_the_kinds_to_catch(did):
     def run(job, params):
         with pytest.raises(ZeroDivisionError):
@@ -857,6 +883,24 @@ def test_what_a_failed_command_left_behind_holds_nobody_up(did, tmp_path):
             job.run_command(["sh", "-c", f"sleep 300 >/dev/null & echo $! >{tmp_path}/pid; exit 1"])
     assert did(run)["status"] == "succeeded"
     assert not _lives(int((tmp_path / "pid").read_text()))
+
+
+def test_a_command_ends_when_the_server_drains(settings, tmp_path):
+    from tests.conftest import Person
+    app = create_app(settings(DRAIN_SECONDS=0))
+    someone, pid = Person(app, "x@example.org", 1), tmp_path / "pid"
+
+    def run(job, params):
+        job.charge()
+        job.run_command(["sh", "-c", f"echo $$ >{pid}; exec sleep 300"])
+    app.kinds["own"] = Kind(name="own", params=Texts, run=run, cost=1)
+    service = Service(app).start()
+    job_id = someone.submit("own").json["job"]["id"]
+    _wait_until(lambda: pid.exists() and pid.read_text())
+    service.stop()
+    assert not _lives(int(pid.read_text()))
+    job = someone.job(job_id)
+    assert (job["error"]["code"], job["money"]) == ("INTERRUPTED", "refunded")
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "timed out", "refused by its own line"])
@@ -1009,13 +1053,13 @@ def test_a_result_page_runs_nobodys_script(did, person):
 def test_a_kinds_own_result_page_is_used(settings, module):
     from tests.conftest import Person
     own = module(KIND_OF + "    KIND = Kind(name='own', params=Params, run=lambda job, params: {'word': '<b>'})",
-                 result_html="<p class=\"of-its-own\">{{ result.word }}</p>")
+                 result_html="<p class=\"of-its-own\">{{ result.word }} {{ job.number }} {{ lang }}</p>")
     app = create_app(settings(EXTRA_KINDS=own))
     service = Service(app).start()
     someone = Person(app, "x@example.org", 0)
     job = someone.finished(someone.submit("own").json["job"]["id"])
     for path in (f"/jobs/{job['id']}", f"/jobs/{job['id']}/report.html"):
-        assert '<p class="of-its-own">&lt;b&gt;</p>' in someone.get(path).text
+        assert f'<p class="of-its-own">&lt;b&gt; {job["number"]} en</p>' in someone.get(path).text
     service.stop()
 
 

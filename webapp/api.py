@@ -61,17 +61,21 @@ def _standing(kind, who, balance):
 def submit(name):
     kind = web.kind_named(name)
     raw, files = web.received(kind)
+    return submission_answer(web.submit(kind, raw, files, _idempotency_key()))
+
+
+def _idempotency_key():
     key = request.headers.get("Idempotency-Key", "").strip()
     if len(key) > 200:
         raise InvalidInput([{"field": "Idempotency-Key", "type": "string_too_long", "facts": {"max_length": 200},
                              "message": "too long"}])
-    return submission_answer(web.submit(kind, raw, files, f"api:{key}" if key else None))
+    return f"api:{key}" if key else None
 
 
 def submission_answer(submission):
     """202 for what is in flight, 200 for what was there already."""
     recovery.expire_now_and_then(current_app.settings.retention_days)
-    job = jobs.get(submission.job_id) if submission.outcome == "new" else jobs.poll(submission.job_id)
+    job = submission.job or jobs.poll(submission.job_id)
     answer = jsonify(job=web.job_json(job), joined=submission.outcome == "joined",
                      cached=submission.outcome == "cached")
     answer.status_code = 202 if submission.outcome in ("new", "joined") else 200
@@ -123,11 +127,7 @@ def cancellation(job_id):
 
 @blueprint.post("/api/jobs/<job_id>/retry")
 def retry(job_id):
-    row = _own(job_id)
-    kind = current_app.kinds.get(row["kind"])
-    return submission_answer(jobs.retry(kind, row, web.asker(), settings=current_app.settings.for_kind(kind)
-                                        if kind else {}, max_pending=current_app.settings.max_pending_jobs,
-                                        form_key=request.headers.get("Idempotency-Key")))
+    return submission_answer(web.retry(_own(job_id), _idempotency_key()))
 
 
 @blueprint.get("/api/jobs/<job_id>/files/<name>")

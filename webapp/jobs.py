@@ -47,6 +47,8 @@ _CORE = ("id, number, kind, user_id, status, attempt, attempts_spent, releases, 
          "cancel_requested_at, settlement, error_code")
 STALE_SECONDS_DEFAULT = 30.0
 INPUT_KEPT_HOURS = 24
+# Of what is wrong with a request: anybody can send a megabyte of fields that do not exist.
+PROBLEMS_TOLD_MAX = 50
 # What a poll or a reap waits for the write lock: the poll then answers what is stored.
 POLL_PATIENCE_SECONDS = 0.25
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -61,6 +63,7 @@ class Signals:
         self.watch = Event()      # something is in flight or due: the recovery scheduler must be awake
         self.listeners = {}       # job id -> set of Events: somebody follows this job live
         self.stoppers = {}        # job id -> function that stops its attempt in this process
+        self.room = 0             # so many more may be accepted before what waits is counted again
         self.draining = False     # this process is shutting down: nothing new is accepted
         self.stale_seconds = STALE_SECONDS_DEFAULT
 
@@ -128,10 +131,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Submission:
-    """``outcome``: ``new``, ``joined``, ``cached`` (a finished result) or ``repeated`` (same key)."""
+    """``outcome``: ``new``, ``joined``, ``cached`` (a finished result) or ``repeated`` (same key). ``job``: the
+    row of a new one."""
 
     job_id: str
     outcome: str
+    job: object = None
 
 
 def parse(kind, raw, files=()):
@@ -155,7 +160,7 @@ def parse(kind, raw, files=()):
              "type": problem["type"], "message": problem["msg"],
              "facts": {name: value for name, value in problem.get("ctx", {}).items()
                        if isinstance(value, (str, int, float))}}
-            for problem in error.errors(include_url=False, include_input=False)]) from None
+            for problem in error.errors(include_url=False, include_input=False)[:PROBLEMS_TOLD_MAX]]) from None
 
 
 def order(kind, params, asker, *, settings, files=(), idempotency_key=None, retry_of=None):
@@ -264,7 +269,7 @@ def _cached(order):
 def _insert(order, max_pending):
     # The indexes decide: insert, and when nothing came back look at what is in the way. An orphan
     # in the way is reaped, not joined; then the way may be free.
-    while not _inserted(order):
+    while not (inserted := _inserted(order)):
         way = _in_the_way(order)
         if way is None or _judge(way):
             continue
@@ -280,15 +285,24 @@ def _insert(order, max_pending):
         available = ledger.available(order.asker.user_id, except_job=order.id)
         if order.cost > available:
             raise InsufficientPoints(cost=order.cost, balance=available)
-    if db.value("SELECT count(*) FROM jobs WHERE status = 'pending'") > max_pending:
-        raise QueueFull(max_pending=max_pending)
+    _take_room(max_pending)
     db.execute(_WATCH, (order.id, order.asker.user_id, order.idempotency_key, order.params_hash))
     if order.retry_of is not None:
         db.execute("INSERT INTO job_steps (job_id, name, output, attempt) "
                    "SELECT ?, name, output, 0 FROM job_steps WHERE job_id = ?", (order.id, order.retry_of))
     _event({"id": order.id, "attempt": 0}, "submitted", cost=order.cost)
     db.after_commit(_wake)
-    return Submission(order.id, "new")
+    return Submission(order.id, "new", inserted[0])
+
+
+def _take_room(max_pending):
+    """Raises ``QueueFull``. Counting what waits takes longer the more it is: so it is counted once, and
+    again only after as many were accepted here as there was room for."""
+    if signals.room <= 0:
+        signals.room = max_pending - db.value("SELECT count(*) FROM jobs WHERE status = 'pending'") + 1
+        if signals.room <= 0:
+            raise QueueFull(max_pending=max_pending)
+    signals.room -= 1
 
 
 # Each half says it all, so that each is found by the index that it names the law of.
@@ -301,7 +315,7 @@ def _inserted(order):
     return db.execute(
         "INSERT INTO jobs (id, number, kind, user_id, cost, share_key, exclusive_key, on_interrupt, max_attempts, "
         "timeout_seconds, lang, params, params_hash, retry_of) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? "
-        f"WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE {_IN_THE_WAY}) ON CONFLICT DO NOTHING RETURNING id",
+        f"WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE {_IN_THE_WAY}) ON CONFLICT DO NOTHING RETURNING *",
         (order.id, order.number, kind.name, order.asker.user_id, order.cost, order.share_key, order.exclusive_key,
          kind.on_interrupt, kind.attempts_max, kind.timeout_seconds, order.asker.lang, order.params,
          order.params_hash, order.retry_of, order.exclusive_key, kind.name, order.share_key))
@@ -804,6 +818,8 @@ def money(job, user_id):
     """
     if user_id != job["user_id"]:
         return "none", {"shared": True}  # whoever joined pays nothing
+    if job["attempt"] == 0 and job["status"] == "pending":
+        return "none", {}  # nothing is charged before it runs: that is a law of the ledger
     try:
         entries = {entry["kind"]: entry for entry in ledger.of_job(job["id"])}
     except Exception:

@@ -48,11 +48,11 @@ def balance(user_id):
 def available(user_id, except_job=None):
     """Balance less the quoted costs of this person's own work in flight that is not charged yet:
     one point cannot start two paid jobs."""
-    promised = db.value(
-        "SELECT coalesce(sum(cost), 0) FROM jobs WHERE user_id = ? AND status IN ('pending', 'running') AND id IS NOT ? "
-        "AND NOT EXISTS (SELECT 1 FROM ledger_entries l WHERE l.job_id = jobs.id AND l.kind = 'consume')",
+    return db.value(
+        "SELECT coalesce((SELECT balance_after FROM ledger_entries WHERE user_id = ?1 ORDER BY id DESC LIMIT 1), 0) "
+        "- coalesce((SELECT sum(cost) FROM jobs WHERE user_id = ?1 AND status IN ('pending', 'running') AND id IS NOT ?2 "
+        "AND NOT EXISTS (SELECT 1 FROM ledger_entries l WHERE l.job_id = jobs.id AND l.kind = 'consume')), 0)",
         (user_id, except_job))
-    return balance(user_id) - promised
 
 
 def consumed(job_id):

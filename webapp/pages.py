@@ -261,12 +261,8 @@ def cancel(job_id):
 def retry(job_id):
     if not jobs.visible(job_id, web.viewer_id()):
         raise NotFound()
-    row = jobs.poll(job_id)
-    kind = current_app.kinds.get(row["kind"])
     try:
-        submission = jobs.retry(kind, row, web.asker(), settings=current_app.settings.for_kind(kind) if kind else {},
-                                max_pending=current_app.settings.max_pending_jobs,
-                                form_key=request.form.get("form_key", ""))
+        submission = web.retry(jobs.poll(job_id), request.form.get("form_key", ""))
     except JobInFlight as error:
         flash(messages.refusal(error))
         return redirect(url_for("pages.job", job_id=error.facts["job_id"]), 303)

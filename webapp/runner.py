@@ -59,7 +59,7 @@ class Attempt(JobContext):
         self.lang = getattr(params, "lang", None) or job["lang"]
         self.settings = settings
         self.rows_count = None
-        self.stopped = Event()
+        self.over = Event()        # it has returned, or is asked to stop
         self.stop_reason = None
         self._job, self._kind, self._params, self._upstream = job, kind, params, upstream
         self._stored_at, self._switched_at = {}, db.clock()  # by stage
@@ -68,7 +68,7 @@ class Attempt(JobContext):
         """Ask for the end of this attempt; its supervisor does the rest."""
         if self.stop_reason is None:
             self.stop_reason = reason
-            self.stopped.set()
+            self.over.set()
 
     # ------------------------------------------------------------------------ for the kind's run
 
@@ -300,8 +300,9 @@ class Runner:
         self.attempts[job["id"], job["attempt"]] = attempt
         stopper = jobs.signals.stoppers[job["id"]] = lambda: attempt.stop("cancelled")
         working = gevent.spawn(_work, kind, attempt, params)
+        working.rawlink(lambda _: attempt.over.set())
         try:
-            gevent.wait([working, attempt.stopped], timeout=job["timeout_seconds"], count=1)
+            attempt.over.wait(timeout=job["timeout_seconds"])
             if not working.ready():
                 reason = attempt.stop_reason or "timed_out"
                 working.kill(_Stop(reason), timeout=KILL_SECONDS)
@@ -317,7 +318,8 @@ class Runner:
         job_id, attempt = job["id"], job["attempt"]
         if outcome == "succeeded":
             jobs.succeed(job_id, attempt, facts["result"], facts["rows_count"])
-            jobs.forget_inputs(job)
+            if self.kinds[job["kind"]].upload_field:
+                jobs.forget_inputs(job)
             return
         if outcome == "lost":
             return

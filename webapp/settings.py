@@ -4,8 +4,9 @@ import os
 import re
 import secrets
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from webapp.errors import SettingsError
 
@@ -90,6 +91,7 @@ class Settings:
     sources: dict
     environ: dict
     from_file: dict
+    _for_kinds: dict = field(default_factory=dict, repr=False)
 
     def __getattr__(self, name):
         try:
@@ -214,9 +216,13 @@ class Settings:
 
         ``kind.settings`` maps a name to its help, or to ``(default, help)``. All values are text.
         """
-        own = {name: self.environ.get(name, spec[0] if isinstance(spec, tuple) else "")
-               for name, spec in kind.settings.items()}
-        return {**own, "MAX_UPLOAD_ROWS": str(self.max_upload_rows), "MAX_UPLOAD_MB": str(self.max_upload_mb)}
+        made = self._for_kinds.get(kind.name)
+        if made is None:
+            own = {name: self.environ.get(name, spec[0] if isinstance(spec, tuple) else "")
+                   for name, spec in kind.settings.items()}
+            made = self._for_kinds[kind.name] = MappingProxyType({
+                **own, "MAX_UPLOAD_ROWS": str(self.max_upload_rows), "MAX_UPLOAD_MB": str(self.max_upload_mb)})
+        return made
 
     def kinds(self) -> dict:
         """The kinds that are on, with ``<KIND>_COST`` and ``<KIND>_TIMEOUT_SECONDS`` applied."""

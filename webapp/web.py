@@ -273,6 +273,15 @@ def submit(kind, raw, files, idempotency_key=None, form_key=None):
     return jobs.submit(order, max_pending=current_app.settings.max_pending_jobs, files=files)
 
 
+def retry(job, key=None):
+    """A failed job of this caller's once more. Returns a ``Submission``. ``key``: as for ``submit``."""
+    who, kind, settings = asker(), current_app.kinds.get(job["kind"]), current_app.settings
+    if who.is_guest:
+        current_app.guest_limit.check()
+    return jobs.retry(kind, job, who, settings=settings.for_kind(kind) if kind else {}, form_key=key,
+                      max_pending=settings.max_pending_jobs)
+
+
 def job_json(job, with_result=True):
     return messages.job_json(job, viewer_id(), current_app.kinds, current_app.settings.support_contact, with_result)
 

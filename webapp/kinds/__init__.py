@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -224,7 +225,7 @@ class Kind:
         return [name for name, info in self.params.model_fields.items()
                 if Upload in (info.annotation, *getattr(info.annotation, "__args__", ()))]
 
-    @property
+    @cached_property
     def upload_field(self) -> str | None:
         """The first of them: the one that a sample or ``--file`` is for."""
         return next(iter(self.upload_fields), None)
