@@ -1,7 +1,10 @@
 """The JSON API from the outside: its answers, its refusals, uploads, live progress, health."""
+import hashlib
+import http.client
 import io
 import json
 import re
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -12,6 +15,7 @@ import gevent
 import pytest
 
 from tests.conftest import Person
+from tests.server import Server
 from webapp import create_app, db, jobs, ledger, live, messages, web
 from webapp.errors import AinoriError
 from webapp.kinds import Kind
@@ -197,10 +201,6 @@ def test_a_file_locked_by_another_program_is_busy_and_nothing_is_stored(site):
 
 def test_a_full_disk_is_storage_unavailable_and_nothing_is_charged(app, person):
     someone = person()
-
-    @db.verb
-    def fill():
-        db.store.write_connection.execute("CREATE TRIGGER full BEFORE INSERT ON jobs BEGIN SELECT 1; END")
     pages = db.store.write_connection.execute("PRAGMA page_count").fetchone()[0]
     db.store.write_connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
     try:
@@ -693,7 +693,6 @@ def test_healthz_touches_no_database_and_readyz_says_what_is_wrong(app, client, 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     """One real server for what only a real one can show."""
-    from tests.server import Server
     server = Server(tmp_path_factory.mktemp("api"), {
         "TEST_STREAM_SECONDS": "20", "MAX_UPLOAD_MB": "2", "MAX_STREAMS_PER_USER": "2", "BUSY_SECONDS": "0.3", "DRAIN_SECONDS": "0.5",
         "KINDS": "sample"}).start()
@@ -766,7 +765,6 @@ def test_uploads_at_once_do_not_mix(running):
     contents = [bytes([65 + n]) * (1_000_000 + n) for n in range(6)]
     asked = [gevent.spawn(running.upload, "free", f"{n}.txt", content, token=running.token)
              for n, content in enumerate(contents)]
-    import hashlib
     for content, ask in zip(contents, asked, strict=True):
         job = running.finished(ask.get().json["job"]["id"], running.token)
         file = json.loads(running.rows("SELECT params FROM jobs WHERE id = ?", job["id"])[0][0])["file"]
@@ -777,6 +775,17 @@ def test_uploads_at_once_do_not_mix(running):
 def test_an_upload_over_the_limit_is_answered_by_a_real_server_too(running):
     refused = running.upload("free", "x.txt", b"x" * 9_000_000, token=running.token)
     assert (refused.status, refused.json["code"], refused.json["limit_mb"]) == (413, "FILE_TOO_LARGE", 2)
+    _nothing_incoming(running)
+
+
+@pytest.mark.parametrize("kind, headers, status, code", [
+    ("free", {"Authorization": "Bearer wrong"}, 401, "BAD_TOKEN"), ("nothing", {}, 404, "UNKNOWN_KIND"),
+    ("free", {"Sec-Fetch-Site": "cross-site"}, 403, "CSRF"), ("free", {"Cookie": "ainori=x"}, 403, "CSRF"),
+    ("slow", {}, 401, "LOGIN_REQUIRED")])
+def test_whoever_is_refused_while_still_sending_sees_why(running, kind, headers, status, code):
+    """Closing at once would reset the connection, and the client would never see the answer."""
+    refused = running.upload(kind, "x.txt", b"x" * 2_000_000, headers=headers)
+    assert (refused.status, refused.json["code"]) == (status, code)
     _nothing_incoming(running)
 
 
@@ -814,8 +823,6 @@ def test_a_place_is_free_again_when_the_client_vanished(running):
 
 def test_a_real_servers_stream_is_instant_and_ends_when_it_drains(running):
     """Last of this file: it stops the server."""
-    import http.client
-    import signal
     job_id = running.post("/api/kinds/slow/jobs", {"seconds": 50}, token=running.token).json["job"]["id"]
     connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
     connection.request("GET", f"/api/jobs/{job_id}/events", headers={"Authorization": f"Bearer {running.token}"})
@@ -831,7 +838,7 @@ def test_a_real_servers_stream_is_instant_and_ends_when_it_drains(running):
     assert time.monotonic() - began < 8
     connection.close()
     row, = running.rows("SELECT * FROM jobs WHERE id = ?", job_id)
-    assert (row["status"], row["error_code"], row["settlement"]) == ("failed", "INTERRUPTED", "settled")
+    assert (row["status"], row["error_code"], row["settlement"]) == ("failed", "INTERRUPTED", "settled"), running.log.read_text()
 
 
 # ----------------------------------------------------------------------------------------- helpers

@@ -2,7 +2,6 @@
 import csv
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,9 +11,12 @@ from pathlib import Path
 
 import gevent
 import pytest
+from gevent import monkey
+from gevent.event import Event
 from greenlet import GreenletExit
 from pydantic import BaseModel, Field
 
+from tests.conftest import Person
 from tests.server import ROOT
 from tests.upstreams import Answer, CannedUpstream
 from webapp import create_app, db, jobs, ledger
@@ -131,7 +133,6 @@ def test_the_example_of_the_contract_works_as_it_is_written(settings, module, pe
     app = create_app(settings(EXTRA_KINDS=module(EXAMPLE)))
     service = Service(app).start()
     try:
-        from tests.conftest import Person
         someone = Person(app, "reader@example.org", 1)
         job = someone.finished(someone.submit("summary", text="one\n\ntwo").json["job"]["id"])
         assert (job["status"], job["error"]["code"], job["money"]) == ("failed", "AI_NOT_CONFIGURED", "none")
@@ -147,7 +148,6 @@ def test_the_example_of_the_contract_works_as_it_is_written(settings, module, pe
 
 
 def test_the_example_of_the_documents_works_as_it_is_written(settings, module):
-    from tests.conftest import Person
     code, = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "kinds.md").read_text(encoding="utf-8"), re.DOTALL)
     app = create_app(settings(EXTRA_KINDS=module(code)))
     service = Service(app).start()
@@ -238,7 +238,6 @@ def test_an_unusable_cost_or_time_out_stops_the_start(settings, name, value, tol
 
 
 def test_the_cost_that_was_set_is_quoted_and_charged(settings):
-    from tests.conftest import Person
     app = create_app(settings(PAID_COST=2))
     service = Service(app).start()
     someone = Person(app, "x@example.org", 5)
@@ -275,7 +274,6 @@ def test_names_are_a_text_or_one_for_each_language(app, client):
 
 
 def test_a_kind_reads_settings_of_its_own(settings, module):
-    from tests.conftest import Person
     app = create_app(settings(EXTRA_KINDS=module(KIND_OF + """
     KIND = Kind(name="own", params=Params, run=lambda job, params: dict(job.settings),
                 settings={"OWN_URL": ("https://example.org", "where to ask"), "OWN_KEY": "its key"})"""), OWN_KEY="k"))
@@ -389,7 +387,6 @@ def test_progress_is_a_fraction_of_its_stage(did, person):
     ("Page 7", "Page 7", "Page 7"),
     ({"en": "Page 7", "ja": "7ページ目"}, "Page 7", "7ページ目")])
 def test_progress_is_told_in_the_kinds_words_or_by_its_stage(offer, person, message, en, ja):
-    from gevent.event import Event
     told, go_on = Event(), Event()
 
     def run(job, params):
@@ -822,7 +819,6 @@ def test_rows_that_are_not_json_are_a_bug_and_leave_no_file(app, did, row):
 # ---------------------------------------------------------------------------------- blocking work
 
 def test_what_blocks_in_a_thread_stops_nobody_else(did):
-    from gevent import monkey
     block, gaps = monkey.get_original("time", "sleep"), []
     with _ticking(gaps):
         job = did(lambda job, params: job.in_thread(lambda: block(0.5) or "woken"))
@@ -830,7 +826,6 @@ def test_what_blocks_in_a_thread_stops_nobody_else(did):
 
 
 def test_work_in_a_thread_is_left_behind_by_a_cancel(offer, person):
-    from gevent import monkey
     block, someone, began = monkey.get_original("time", "sleep"), person(), []
 
     def run(job, params):
@@ -886,7 +881,6 @@ def test_what_a_failed_command_left_behind_holds_nobody_up(did, tmp_path):
 
 
 def test_a_command_ends_when_the_server_drains(settings, tmp_path):
-    from tests.conftest import Person
     app = create_app(settings(DRAIN_SECONDS=0))
     someone, pid = Person(app, "x@example.org", 1), tmp_path / "pid"
 
@@ -901,6 +895,26 @@ def test_a_command_ends_when_the_server_drains(settings, tmp_path):
     assert not _lives(int(pid.read_text()))
     job = someone.job(job_id)
     assert (job["error"]["code"], job["money"]) == ("INTERRUPTED", "refunded")
+
+
+def test_what_is_just_being_claimed_when_a_drain_begins_is_drained_too(settings, monkeypatch):
+    app = create_app(settings(DRAIN_SECONDS=0))
+    someone = Person(app, "x@example.org", 0)
+    claim = jobs.claim
+    began = Event()
+
+    def claim_and_be_told_late(*args):  # it is on disk before its caller hears of it, on a busy hub long before
+        claimed = claim(*args)
+        if claimed:
+            began.set()
+            gevent.sleep(0.1)
+        return claimed
+    monkeypatch.setattr(jobs, "claim", claim_and_be_told_late)
+    service = Service(app).start()
+    job_id = someone.submit("free", seconds=60).json["job"]["id"]
+    began.wait(5)
+    service.stop()
+    assert jobs.get(job_id)["error_code"] == "INTERRUPTED" and jobs.get(job_id)["settlement"] == "settled"
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "timed out", "refused by its own line"])
@@ -1051,7 +1065,6 @@ def test_a_result_page_runs_nobodys_script(did, person):
 
 
 def test_a_kinds_own_result_page_is_used(settings, module):
-    from tests.conftest import Person
     own = module(KIND_OF + "    KIND = Kind(name='own', params=Params, run=lambda job, params: {'word': '<b>'})",
                  result_html="<p class=\"of-its-own\">{{ result.word }} {{ job.number }} {{ lang }}</p>")
     app = create_app(settings(EXTRA_KINDS=own))

@@ -33,7 +33,6 @@ DEAD = "dead-worker"  # its lock file lies there, and nobody holds it
 
 def open_store(path):
     db.open_store(path, schema=ROOT / "schema.sql", migrations=ROOT / "migrations")
-    jobs.signals.room = 0  # of the file before
 
 
 @pytest.fixture(autouse=True)

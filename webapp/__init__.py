@@ -65,6 +65,7 @@ def _create_app(settings):
     web.csrf.init_app(app)
     app.before_request(web.limit_body)
     app.before_request(web.identify)
+    app.after_request(web.read_to_the_end)
     app.teardown_request(web.discard_incoming)
     app.register_blueprint(api.blueprint)
     app.register_blueprint(pages.blueprint)

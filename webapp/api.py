@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 
-import gevent
 from flask import Blueprint, Response, current_app, g, jsonify, request, send_from_directory
 from flask_babel import force_locale
 
@@ -145,23 +144,13 @@ def file(job_id, name):
 @blueprint.get("/api/jobs/<job_id>/export.<any(csv, json):form>")
 def export(job_id, form):
     row = _own(job_id)
-    path = runner.files_folder(job_id) / runner.ROWS_FILE
-    if row["status"] != "succeeded" or row["rows_count"] is None or not path.is_file():
+    lines = runner.stored_rows(row) if row["status"] == "succeeded" else None
+    if lines is None:
         raise NotFound()
-    lines = _lines_of(path)
     answer = Response(_as_csv(lines) if form == "csv" else _as_json(lines),
                       mimetype="text/csv" if form == "csv" else "application/json")
     answer.headers["Content-Disposition"] = f'attachment; filename="{row["kind"]}-{row["number"]}.{form}"'
     return answer
-
-
-def _lines_of(path):
-    """The stored rows, as JSON texts; it lets others run between chunks."""
-    with path.open("rb") as file:
-        for n, line in enumerate(file):
-            if n % 200 == 199:
-                gevent.sleep(0)
-            yield line.decode()
 
 
 def _as_json(lines):

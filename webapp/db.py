@@ -92,7 +92,8 @@ class Store:
 
     def _open_writer(self):
         self._writer = _connect(self.path, {"synchronous": "full", "foreign_keys": 1, "recursive_triggers": 1,
-                                            "journal_size_limit": 16_000_000, "wal_autocheckpoint": 1000})
+                                            "journal_size_limit": 16_000_000, "wal_autocheckpoint": 1000,
+                                            "cache_size": -8_000})
         self.write_connection = self._writer.connection()
 
     def close(self):
@@ -242,6 +243,24 @@ class Store:
                 if not _is_busy(error) or clock() > expires:
                     raise _translated(error) from error
             gevent.sleep(0.01)
+
+
+# How long a long computation may run before others have their turn.
+FAIR_SECONDS = 0.01
+
+
+class Turn:
+    """Fairness for long computations: ``pass_on()`` as often as you like lets others run every ``FAIR_SECONDS``."""
+
+    def __init__(self):
+        self.began = clock()
+
+    def pass_on(self):
+        if clock() - self.began >= FAIR_SECONDS:
+            # Not sleep(0): that only lets run what is ready, again and again, before the loop looks
+            # whether a request has come in (tens of callbacks later).
+            gevent.sleep(0.0001)
+            self.began = clock()
 
 
 def clock():

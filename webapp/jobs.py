@@ -63,7 +63,6 @@ class Signals:
         self.watch = Event()      # something is in flight or due: the recovery scheduler must be awake
         self.listeners = {}       # job id -> set of Events: somebody follows this job live
         self.stoppers = {}        # job id -> function that stops its attempt in this process
-        self.room = 0             # so many more may be accepted before what waits is counted again
         self.draining = False     # this process is shutting down: nothing new is accepted
         self.stale_seconds = STALE_SECONDS_DEFAULT
 
@@ -78,9 +77,17 @@ signals = Signals()
 # ---------------------------------------------------------------------------------- identifiers
 
 def new_id():
-    """Sorts by time, cannot be guessed: 48 bits of milliseconds, 80 of chance (as ULID does)."""
+    """Sorts by time (within this process, even two of one millisecond), cannot be guessed: 48 bits of
+    milliseconds, 80 of chance, as ULID does."""
+    global _newest
     number = (int(time.time() * 1000) << 80) | secrets.randbits(80)
+    if number >> 80 == _newest >> 80:
+        number = _newest + 1 + secrets.randbits(64)
+    _newest = number
     return _base32(number, 26).lower()
+
+
+_newest = 0
 
 
 def new_number():
@@ -285,7 +292,8 @@ def _insert(order, max_pending):
         available = ledger.available(order.asker.user_id, except_job=order.id)
         if order.cost > available:
             raise InsufficientPoints(cost=order.cost, balance=available)
-    _take_room(max_pending)
+    if db.value("SELECT count(*) FROM jobs WHERE status = 'pending'") > max_pending:
+        raise QueueFull(max_pending=max_pending)
     db.execute(_WATCH, (order.id, order.asker.user_id, order.idempotency_key, order.params_hash))
     if order.retry_of is not None:
         db.execute("INSERT INTO job_steps (job_id, name, output, attempt) "
@@ -293,16 +301,6 @@ def _insert(order, max_pending):
     _event({"id": order.id, "attempt": 0}, "submitted", cost=order.cost)
     db.after_commit(_wake)
     return Submission(order.id, "new", inserted[0])
-
-
-def _take_room(max_pending):
-    """Raises ``QueueFull``. Counting what waits takes longer the more it is: so it is counted once, and
-    again only after as many were accepted here as there was room for."""
-    if signals.room <= 0:
-        signals.room = max_pending - db.value("SELECT count(*) FROM jobs WHERE status = 'pending'") + 1
-        if signals.room <= 0:
-            raise QueueFull(max_pending=max_pending)
-    signals.room -= 1
 
 
 # Each half says it all, so that each is found by the index that it names the law of.

@@ -8,6 +8,7 @@ from pathlib import Path
 import gevent
 from gevent import monkey
 from gevent.event import Event
+from gevent.lock import BoundedSemaphore
 from gevent.threadpool import ThreadPool
 
 from webapp import commands, db, incidents, jobs, workers
@@ -29,11 +30,12 @@ log = logging.getLogger(__name__)
 # Work that is done is not thrown away because somebody has the file open in a browser tool.
 WORK_PATIENCE_SECONDS = 600
 PROGRESS_STORED_SECONDS = 0.25
-# A long computation that reports progress lets others run at least this often.
-FAIR_SECONDS = 0.01
 RESULT_BYTES_MAX = 1_000_000
 CLAIMS_AT_ONCE_MAX = 20
 KILL_SECONDS = 1.0
+# A drain waits this long for a claim under way, and for what it stopped to end.
+CLAIM_LAST_SECONDS = 0.5
+STOP_SECONDS = 1.5
 CHUNK_BYTES = 128_000
 ROWS_FILE = ".rows.jsonl"
 
@@ -62,7 +64,7 @@ class Attempt(JobContext):
         self.over = Event()        # it has returned, or is asked to stop
         self.stop_reason = None
         self._job, self._kind, self._params, self._upstream = job, kind, params, upstream
-        self._stored_at, self._switched_at = {}, db.clock()  # by stage
+        self._stored_at, self._turn = {}, db.Turn()  # by stage
 
     def stop(self, reason):
         """Ask for the end of this attempt; its supervisor does the rest."""
@@ -82,9 +84,7 @@ class Attempt(JobContext):
     def progress(self, stage, done=None, total=None, message=None):
         now = db.clock()
         if now - self._stored_at.get(stage, -PROGRESS_STORED_SECONDS) < PROGRESS_STORED_SECONDS:
-            if now - self._switched_at >= FAIR_SECONDS:
-                gevent.sleep(0)
-                self._switched_at = db.clock()
+            self._turn.pass_on()
             return
         self._stored_at[stage] = now
         fraction = min(max(done / total, 0.0), 1.0) if done is not None and total else 0.0
@@ -92,7 +92,6 @@ class Attempt(JobContext):
                 if value is not None}
         if _fenced(jobs.progress, self.id, self.attempt, stage, fraction, note):
             raise _Stop("cancelled")
-        self._switched_at = db.clock()
 
     def charge(self):
         _fenced(jobs.charge, self.id, self.attempt)
@@ -149,9 +148,7 @@ class Attempt(JobContext):
                 if len(chunk) >= CHUNK_BYTES:
                     db.store.disk.apply(file.write, (bytes(chunk),))  # a full disk cache would stall the hub
                     chunk.clear()
-                elif db.clock() - self._switched_at >= FAIR_SECONDS:
-                    gevent.sleep(0)
-                    self._switched_at = db.clock()
+                self._turn.pass_on()
             file.write(chunk)
             return count
         self.rows_count = self._write_file(ROWS_FILE, write)
@@ -185,6 +182,20 @@ def files_folder(job_id) -> Path:
     return db.store.path.parent / "files" / job_id
 
 
+def stored_rows(job):
+    """The rows that a job left for the exports, one JSON text each, or ``None`` if there are none."""
+    path = files_folder(job["id"]) / ROWS_FILE
+    return _lines(path) if job["rows_count"] is not None and path.is_file() else None
+
+
+def _lines(path):
+    turn = db.Turn()
+    with path.open("rb") as file:
+        for line in file:
+            turn.pass_on()
+            yield line.decode()
+
+
 class Runner:
     """This process as a worker. ``start`` registers it; ``drain`` ends it."""
 
@@ -195,6 +206,7 @@ class Runner:
         self._working = Event()
         self._loops = []
         self._drained = None
+        self._claiming = BoundedSemaphore(1)
 
     def start(self, role="server"):
         """Take the lock file, insert the workers row; claims begin with ``begin``."""
@@ -230,13 +242,14 @@ class Runner:
 
     def claim_some(self):
         """Claim as many as there are free slots, and set them going. Returns how many."""
-        free = min(self.settings.max_running_jobs - len(self._supervisors), CLAIMS_AT_ONCE_MAX)
-        if free <= 0 or jobs.signals.draining:
-            return 0
-        claimed = jobs.claim(workers.current.id, self.kinds, free)
-        for job in claimed:
-            self._set_going(job)
-        return len(claimed)
+        with self._claiming:
+            free = min(self.settings.max_running_jobs - len(self._supervisors), CLAIMS_AT_ONCE_MAX)
+            if free <= 0 or jobs.signals.draining:
+                return 0
+            claimed = jobs.claim(workers.current.id, self.kinds, free)
+            for job in claimed:
+                self._set_going(job)
+            return len(claimed)
 
     def _set_going(self, job):
         supervisor = gevent.spawn(self.run, job)
@@ -347,10 +360,14 @@ class Runner:
         self._drained.join()
 
     def _drain(self):
+        with gevent.Timeout(CLAIM_LAST_SECONDS, False), self._claiming:
+            pass  # what was being claimed when the drain began is set going, to be drained too
         gevent.joinall(list(self._supervisors), timeout=self.settings.drain_seconds)
-        for attempt in list(self.attempts.values()):
-            attempt.stop("drained")
-        gevent.joinall(list(self._supervisors), timeout=1.5)
+        ends = db.clock() + STOP_SECONDS
+        while self._supervisors and db.clock() < ends:
+            for attempt in list(self.attempts.values()):  # also one that has only just begun
+                attempt.stop("drained")
+            gevent.joinall(list(self._supervisors), timeout=0.05)
         gevent.killall(self._loops)
         if not self._supervisors and workers.current is not None:
             workers.stop()

@@ -35,7 +35,6 @@ FORM_OVERHEAD_BYTES = 1_000_000
 # What of a refused upload is still read (and thrown away), so that the browser gets to see the answer.
 DISCARDED_BYTES_MAX = 200_000_000
 DISCARD_SECONDS_MAX = 20
-FAIR_SECONDS = 0.01
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 
 csrf = CSRFProtect()
@@ -50,17 +49,14 @@ class Incoming:
         self.path = folder / f"incoming-{secrets.token_hex(8)}"
         self.size = 0
         self._hash = hashlib.sha256()
-        self._switched_at = db.clock()
+        self._turn = db.Turn()
         self._file = open(self.path, "w+b")
 
     def write(self, data):
         self.size += len(data)
         self._hash.update(data)
         written = self._file.write(data)
-        # A body that is there already is read without ever waiting: others want a turn too.
-        if db.clock() - self._switched_at > FAIR_SECONDS:
-            gevent.sleep(0)
-            self._switched_at = db.clock()
+        self._turn.pass_on()  # a body that is there already is read without ever waiting
         return written
 
     @property
@@ -333,7 +329,6 @@ def as_refusal(error):
     if isinstance(error, AinoriError) and (status := current_app.status_of(error)) != 500:
         return error, status
     if isinstance(error, RequestEntityTooLarge):
-        _discard_body()
         is_form = request.mimetype == "multipart/form-data"
         return FileTooLarge(limit_mb=current_app.settings.max_upload_mb if is_form else JSON_BYTES_MAX // 10**6), 413
     refusal = AinoriError()
@@ -349,16 +344,23 @@ def as_refusal(error):
     return refusal, 500
 
 
+def read_to_the_end(answer):
+    """Of what is refused the rest is read too: closing on a client that is still sending resets the
+    connection, and it would never see why."""
+    if answer.status_code >= 400 and _has_body():
+        _discard_body()
+    return answer
+
+
 def _discard_body():
-    """Closing on a client that is still sending resets the connection: it would never see why."""
-    stream, left = request.environ["wsgi.input"], DISCARDED_BYTES_MAX
+    stream, left, turn = request.environ["wsgi.input"], DISCARDED_BYTES_MAX, db.Turn()
     with gevent.Timeout(DISCARD_SECONDS_MAX, False):
         try:
             while left > 0 and (chunk := stream.read(65536)):
                 left -= len(chunk)
-                gevent.sleep(0)
-        except (OSError, ValueError):
-            pass
+                turn.pass_on()
+        except Exception:
+            pass  # whatever is wrong with it: the answer is made
 
 
 def problem(error):
