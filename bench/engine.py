@@ -8,6 +8,7 @@ rows) is analysed while others ask for a page; how long they wait, and what the 
 Start: from the process to the first 200. Idle: resident memory of the worker.
 """
 import argparse
+import csv
 import http.client
 import json
 import os
@@ -151,46 +152,56 @@ def start_and_idle(folder):
 
 
 def largest_upload(folder):
+    """20 MB of 50,000 long comments, and as many as people write them (the labelled set, over and over)."""
     rows = 50_000
     line = "this video is really good and i love how the music fits, but the ending made me sad and a bit angry too 😀 "
     text = (line * 4)[:20_000_000 // rows - 12]
-    content = json.dumps([{"text": f"{n} {text}"} for n in range(rows)], ensure_ascii=False).encode()
+    long = json.dumps([{"text": f"{n} {text}"} for n in range(rows)], ensure_ascii=False).encode()
+    with (ROOT / "tests" / "data" / "youtube_comments_en_labelled.csv").open(encoding="utf-8") as file:
+        real = [row["text"] for row in csv.DictReader(file)]
+    real = json.dumps([f"{real[n % len(real)]} {n}" for n in range(rows)], ensure_ascii=False).encode()
     server = Server(folder).start()
     try:
-        peak, stop = {"worker": 0.0, "children": 0.0}, threading.Event()
-
-        def watch_memory():
-            worker = server.worker_pid()
-            while not stop.is_set():
-                peak["worker"] = max(peak["worker"], memory_mb(worker))
-                try:
-                    peak["children"] = max(peak["children"], sum(memory_mb(child) for child in children(worker)))
-                except OSError:
-                    pass
-                time.sleep(0.05)
-        # In a process of its own: what this one computes must not look like a stall of the server.
-        asker = subprocess.Popen([sys.executable, "-c", ASKER, str(server.port)], stdin=subprocess.PIPE,
-                                 stdout=subprocess.PIPE, text=True)
-        watcher = threading.Thread(target=watch_memory)
-        watcher.start()
-        began = time.monotonic()
-        answer = server.upload("comments", "big.json", content)
-        accepted = time.monotonic() - began
-        cookie = answer.headers["Set-Cookie"].split(";")[0]
-        began = time.monotonic()
-        job = server.finished(answer.json["job"]["id"], seconds=300, headers={"Cookie": cookie})
-        took = time.monotonic() - began
-        stop.set()
-        watcher.join()
-        waits = sorted(json.loads(asker.communicate()[0]))
-        print(f"largest upload: {len(content) / 1e6:.1f} MB, {job['result']['coverage']['analysed']:,} comments; accepted in "
-              f"{accepted:.1f} s, done {took:.1f} s later: {job['result']['coverage']['analysed'] / took:,.0f} comments/s")
-        print(f"others meanwhile ({len(waits)} requests): median {statistics.median(waits):.1f} ms, p99 "
-              f"{waits[int(len(waits) * .99)]:.1f} ms, worst {waits[-1]:.1f} ms")
-        print(f"peak resident: worker {peak['worker']:.0f} MB + helper process {peak['children']:.0f} MB = "
-              f"{peak['worker'] + peak['children']:.0f} MB")
+        server.get("/")
+        for name, content in (("long comments", long), ("real comments", real)):
+            _upload(server, name, content)
     finally:
         server.stop()
+
+
+def _upload(server, name, content):
+    peak, stop = {"worker": 0.0, "children": 0.0}, threading.Event()
+
+    def watch_memory():
+        worker = server.worker_pid()
+        while not stop.is_set():
+            peak["worker"] = max(peak["worker"], memory_mb(worker))
+            try:
+                peak["children"] = max(peak["children"], sum(memory_mb(child) for child in children(worker)))
+            except OSError:
+                pass
+            time.sleep(0.05)
+    # In a process of its own: what this one computes must not look like a stall of the server.
+    asker = subprocess.Popen([sys.executable, "-c", ASKER, str(server.port)], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+    watcher = threading.Thread(target=watch_memory)
+    watcher.start()
+    began = time.monotonic()
+    answer = server.upload("comments", "big.json", content)
+    accepted = time.monotonic() - began
+    cookie = answer.headers["Set-Cookie"].split(";")[0]
+    job = server.finished(answer.json["job"]["id"], seconds=300, headers={"Cookie": cookie})
+    took = time.monotonic() - began - accepted
+    stop.set()
+    watcher.join()
+    waits = sorted(json.loads(asker.communicate()[0]))
+    analysed = job["result"]["coverage"]["analysed"]
+    print(f"{name}: {len(content) / 1e6:.1f} MB, {analysed:,} of them; accepted in {accepted:.1f} s, report {took:.1f} s "
+          f"later: {analysed / took:,.0f} comments/s")
+    print(f"  others meanwhile ({len(waits)} requests): median {statistics.median(waits):.1f} ms, p99 "
+          f"{waits[int(len(waits) * .99)]:.1f} ms, worst {waits[-1]:.1f} ms")
+    print(f"  peak resident: worker {peak['worker']:.0f} MB + helper process {peak['children']:.0f} MB = "
+          f"{peak['worker'] + peak['children']:.0f} MB")
 
 
 def main():
