@@ -326,8 +326,9 @@ def _movement(entry):
 
 @blueprint.route("/login", methods=["GET", "POST"])
 def login():
-    goal = _local(request.values.get("next"))
-    error = None
+    goal, error = _local(request.values.get("next")), None
+    if g.viewer is not None and g.viewer["email"]:
+        return redirect(goal, 303)
     if request.method == "POST":
         error = _sign_in(request.form.get("email", ""), request.form.get("password", ""))
         if error is None:
