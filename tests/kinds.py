@@ -87,6 +87,7 @@ KINDS = [
     Kind(name="shared", params=Text, run=shared, share_key=lambda params: params.text, cache_seconds=60),
     Kind(name="stubborn", params=Nothing, run=stubborn, cost=1, timeout_seconds=1),
     Kind(name="broken", params=Nothing, run=broken, cost=1),
+    Kind(name="choosy", params=Text, run=paid, cost=lambda params: 1 if params.text == "dear" else 0),
     Kind(name="refusing", params=Nothing, run=refusing, cost=1),
     Kind(name="stepping", params=Text, run=stepping, cost=1, on_interrupt="retry", max_attempts=3),
 ]

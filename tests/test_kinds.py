@@ -17,6 +17,7 @@ from greenlet import GreenletExit
 from pydantic import BaseModel, Field
 
 from tests.conftest import Person
+from tests.kinds import Text
 from tests.server import ROOT
 from tests.upstreams import Answer, CannedUpstream
 from webapp import create_app, db, jobs, ledger
@@ -257,6 +258,11 @@ def test_a_cost_may_depend_on_the_params(offer, person, client):
     refused = someone.submit(name, n=2)
     assert refused.status_code == 402 and (refused.json["cost"], refused.json["balance"]) == (2, 1)
     assert client.post(f"/api/kinds/{name}/jobs", json={"n": 0}).status_code == 202  # a guest, where it is free
+
+
+def test_a_set_cost_is_the_price_of_what_costs_anything(settings):
+    cost = settings(CHOOSY_COST=3).kinds()["choosy"].cost
+    assert (cost(Text(text="dear")), cost(Text(text="plain"))) == (3, 0)
 
 
 def test_names_are_a_text_or_one_for_each_language(app, client):

@@ -46,7 +46,8 @@ _REFUSALS = {
     "UNKNOWN_KIND": lambda f: _("There is nothing of this name here."),
     "NOT_FOUND": lambda f: _("This does not exist, or it is not yours. If you paid points for it, tell us its number, which "
                              "your statement of points shows: nothing is lost."),
-    "LOGIN_REQUIRED": lambda f: _("This costs points: please sign in first."),
+    "LOGIN_REQUIRED": lambda f: _("This costs points: please sign in first.") if f.get("cost") else
+    _("Please sign in first."),
     "BAD_TOKEN": lambda f: _("This access token is not valid. Ask the operator for a new one."),
     "CSRF": lambda f: _("This page was open for too long or came from elsewhere. Nothing was sent; please try again."),
     "INSUFFICIENT_POINTS": lambda f: _(

@@ -240,12 +240,19 @@ class Settings:
             for setting, attribute in zip(own.values(), ("cost", "timeout_seconds"), strict=True):
                 if setting.name in self.environ:
                     changes[attribute] = setting.parse(self.environ[setting.name])
+            if callable(kind.cost) and "cost" in changes:
+                changes["cost"] = _priced(kind.cost, changes["cost"])
             kinds[name] = replace(kind, **changes)
             paid = callable(kinds[name].cost) or kinds[name].cost > 0
             if self.production and paid and not self.support_contact:
                 raise SettingsError(f"The kind {name!r} costs points: set SUPPORT_CONTACT, the address people write "
                                     "to when their points cannot be confirmed.")
         return kinds
+
+
+def _priced(own_cost, points):
+    """A kind's own function says what costs anything; the setting says how much."""
+    return lambda params: points if own_cost(params) > 0 else 0
 
 
 def kind_settings(kind) -> list[Setting]:
