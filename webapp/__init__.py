@@ -38,6 +38,7 @@ def _create_app(settings):
     settings.ready_folders()
     app = Flask(__name__)
     app.request_class = web.UploadRequest
+    app.session_interface = web.Sessions()
     app.settings, app.kinds, app.status_of = settings, kinds, status_of
     app.guest_limit = web.Limit("guest-submit", settings.rate_guest_submit)
     app.sign_in_limit = web.Limit("sign-in", settings.rate_sign_in)

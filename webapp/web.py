@@ -7,7 +7,9 @@ import time
 from dataclasses import replace
 
 import gevent
+from babel import Locale
 from flask import Request, Response, current_app, g, request, session
+from flask.sessions import SecureCookieSessionInterface
 from flask_babel import get_locale
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from limits import parse as parse_rate
@@ -28,7 +30,7 @@ from webapp.errors import (
     UnknownKind,
     UnsupportedMediaType,
 )
-from webapp.kinds import Upload, in_language
+from webapp.kinds import LANGUAGES, Upload, in_language
 
 JSON_BYTES_MAX = 1_000_000
 FORM_OVERHEAD_BYTES = 1_000_000
@@ -38,6 +40,17 @@ DISCARD_SECONDS_MAX = 20
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 
 csrf = CSRFProtect()
+
+
+class Sessions(SecureCookieSessionInterface):
+    """Signed cookies, as Flask has them; the signer is made once and not at each request."""
+
+    _signer = None
+
+    def get_signing_serializer(self, app):
+        if self._signer is None:
+            self._signer = super().get_signing_serializer(app)
+        return self._signer
 
 
 # --------------------------------------------------------------------------------- uploads come in
@@ -210,15 +223,19 @@ def preview_asker():
     return jobs.Asker(-1, True, messages.language())
 
 
+_LOCALES = {lang: Locale(lang) for lang in LANGUAGES}
+
+
 def choose_language():
     """By cookie, then account, then what the browser prefers."""
     chosen = request.cookies.get("lang") or (g.get("viewer") is not None and g.viewer["lang"])
-    if chosen in ("en", "ja"):
-        return chosen
+    if chosen in _LOCALES:
+        return _LOCALES[chosen]
     for tag, quality in request.accept_languages:  # best_match would prefer a less wanted 'en' to 'ja-JP'
-        if quality > 0 and (lang := tag.lower().replace("_", "-").partition("-")[0]) in ("en", "ja"):
-            return lang
-    return "en"
+        lang = tag.lower().replace("_", "-").partition("-")[0]
+        if quality > 0 and lang in _LOCALES:
+            return _LOCALES[lang]
+    return _LOCALES["en"]
 
 
 class Limit:
