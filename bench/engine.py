@@ -2,8 +2,8 @@
 
     python bench/engine.py
 
-Lives: a paid no-op job's whole life through HTTP (submit, claim, charge, finish, poll for the end), against
-a bare Flask POST on the same gunicorn with the same worker. Upload: the largest allowed file (20 MB, 50,000
+Lives: a paid no-op job's whole life through HTTP (submit, claim, charge, finish; timed until the last has
+finished), against a bare Flask POST on the same gunicorn with the same worker; 16 clients each. Upload: the largest allowed file (20 MB, 50,000
 rows) is analysed while others ask for a page; how long they wait, and what the processes hold in memory.
 Start: from the process to the first 200. Idle: resident memory of the worker.
 """
@@ -88,7 +88,7 @@ def lives_against_bare(folder, seconds, rounds):
     bare = subprocess.Popen(
         [sys.executable, "-m", "gunicorn", "bare_app:app", "-k", "gevent", "-w", "1", "--no-control-socket", "-b",
          f"127.0.0.1:{port}", "--log-level", "error"], cwd=folder, env={**os.environ, "PYTHONPATH": path})
-    server = Server(folder, {"EXTRA_KINDS": "noop_kind", "PYTHONPATH": path, "MAX_PENDING_JOBS": 100_000}).start()
+    server = Server(folder, {"EXTRA_KINDS": "noop_kind", "PYTHONPATH": path, "MAX_RUNNING_JOBS": 200, "MAX_PENDING_JOBS": 100_000}).start()
     tokens = [server.add_user(f"person{n}@example.org", points=10_000_000) for n in range(CLIENTS)]
 
     def post(connection, n):

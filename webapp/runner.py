@@ -58,7 +58,7 @@ class Attempt(JobContext):
 
     def __init__(self, job, kind, params, settings, upstream):
         self.id, self.user_id, self.attempt = job["id"], job["user_id"], job["attempt"]
-        self.lang = getattr(params, "lang", None) or job["lang"]
+        self.lang = (params.lang if "lang" in type(params).model_fields else None) or job["lang"]
         self.settings = settings
         self.rows_count = None
         self.over = Event()        # it has returned, or is asked to stop

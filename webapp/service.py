@@ -1,4 +1,5 @@
 """The working part of a server process: recovery, runner and scheduler, started and stopped together."""
+import gc
 import logging
 import sys
 import time
@@ -12,6 +13,8 @@ log = logging.getLogger(__name__)
 
 # A commit runs in a thread; when it is done, the thread waits this long for a busy hub to let it say so.
 SWITCH_SECONDS = 0.001
+# New objects before the collector looks for cycles: each request makes some hundreds, with none in them.
+COLLECT_FROM = 10_000
 
 # A server does not fail to start because somebody has the file open in a browser tool. Less than
 # gunicorn's time-out for a worker that does not answer.
@@ -28,6 +31,8 @@ class Service:
         """Register as a worker, recover what a dead one left, then claim."""
         began = time.perf_counter()
         sys.setswitchinterval(SWITCH_SECONDS)
+        gc.freeze()  # what was loaded until now stays: no collection need look through it
+        gc.set_threshold(COLLECT_FROM)
         with db.patience(START_PATIENCE_SECONDS):
             self.runner.start(role)
             found = recovery.at_start(self.app.kinds)
