@@ -41,6 +41,7 @@ def _create_app(settings):
     app.session_interface = web.Sessions()
     app.settings, app.kinds, app.status_of = settings, kinds, status_of
     app.guest_limit = web.Limit("guest-submit", settings.rate_guest_submit)
+    app.guest_try_limit = web.Limit("guest-try", settings.rate_guest_submit, times=10)
     app.sign_in_limit = web.Limit("sign-in", settings.rate_sign_in)
     app.upstream = upstream.Upstream(user_agent=f"Ainori/{__version__} ({settings.site_name})")
     app.config.update(
@@ -80,7 +81,7 @@ def _create_app(settings):
 # The one map from refusal to HTTP status; what is not here is a 500.
 _STATUS = {
     "INVALID_INPUT": 400, "BAD_TOKEN": 401, "LOGIN_REQUIRED": 401, "INSUFFICIENT_POINTS": 402, "CSRF": 403,
-    "NOT_FOUND": 404, "UNKNOWN_KIND": 404, "JOB_IN_FLIGHT": 409, "ALREADY_FINAL": 409, "NOT_RETRYABLE": 409,
+    "NOT_FOUND": 404, "UNKNOWN_KIND": 404, "JOB_IN_FLIGHT": 409, "PRICE_DIFFERS": 409, "ALREADY_FINAL": 409, "NOT_RETRYABLE": 409,
     "FILE_TOO_LARGE": 413, "UNSUPPORTED_MEDIA_TYPE": 415, "IDEMPOTENCY_KEY_REUSED": 422, "RATE_LIMITED": 429,
     "BUSY": 503, "QUEUE_FULL": 503, "TOO_MANY_STREAMS": 503, "SHUTTING_DOWN": 503, "STORAGE_UNAVAILABLE": 503,
 }

@@ -74,6 +74,16 @@ def add_guest(lang, key=None):
     return found or db.execute("INSERT INTO users (lang, guest_key) VALUES (?, ?) RETURNING id", (lang, key))[0]["id"]
 
 
+@db.verb
+def take_along(guest_id, user_id):
+    """A guest has signed in: what was asked for in this browser is that person's from now on."""
+    db.execute("INSERT INTO job_watchers (job_id, user_id, request_hash) SELECT job_id, ?, max(request_hash) "
+               "FROM job_watchers WHERE user_id = ? AND left_at IS NULL GROUP BY job_id ON CONFLICT DO NOTHING",
+               (user_id, guest_id))
+    # The guest no longer waits for it: a cancel by the person it belongs to now must end it.
+    db.execute(f"UPDATE job_watchers SET left_at = {db.NOW} WHERE user_id = ? AND left_at IS NULL", (guest_id,))
+
+
 def command_line_user():
     """The one guest in whose name free work on the command line runs; returns the id."""
     return add_guest("en", "command line")

@@ -180,7 +180,7 @@ def _as_csv(lines):
 
 def _neutralised(value):
     """A cell that a spreadsheet would run as a formula is made text."""
-    if isinstance(value, str) and value.lstrip(" ")[:1] in ("=", "+", "-", "@", "\t", "\r", "\n"):
+    if isinstance(value, str) and value.lstrip(" ")[:1] in ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n"):
         return "'" + value
     return value
 

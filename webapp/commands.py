@@ -7,18 +7,23 @@ import ctypes
 import os
 import signal
 from collections import deque
+from contextlib import nullcontext
 
 import gevent
 from gevent import subprocess
 from gevent.lock import BoundedSemaphore
 
-from webapp.errors import CommandFailed
+from webapp.errors import Busy, CommandFailed, Refuse
 
 _PR_SET_PDEATHSIG = 1
 _STDERR_KEPT_BYTES = 4000
 _LINE_BYTES_MAX = 16_000_000
 # Each command is a process with memory of its own; small instances have one core.
 _slots = BoundedSemaphore(max(1, min(os.cpu_count() or 1, 4)))
+# Looking at an input before it is accepted is quick; it does not queue behind work that takes minutes.
+_check_slots = BoundedSemaphore(2)
+CHECK_WAIT_SECONDS = 10
+CHECK_SECONDS_MAX = 20
 
 try:
     _prctl = ctypes.CDLL(None, use_errno=True).prctl  # Linux
@@ -26,9 +31,29 @@ except (OSError, AttributeError):
     _prctl = None
 
 
-def run(args, *, on_line=None, cwd=None, input=None):
+def check(args, **options):
+    """``run`` for an input that somebody waits to have accepted. Raises ``Busy`` where many do, and
+    ``Refuse`` for one that takes too long to look at."""
+    if not _check_slots.acquire(timeout=CHECK_WAIT_SECONDS):
+        raise Busy()
+    late = gevent.Timeout(CHECK_SECONDS_MAX)
+    try:
+        late.start()
+        return run(args, slots=nullcontext(), **options)
+    except gevent.Timeout as timeout:
+        if timeout is not late:
+            raise
+        raise Refuse("TOO_SLOW_TO_READ", {
+            "en": "This file takes too long to look at. Try a smaller or simpler one. Nothing was stored.",
+            "ja": "このファイルは確認に時間がかかりすぎます。もっと小さいか簡単なファイルをお試しください。保存はされていません。"}) from None
+    finally:
+        late.close()
+        _check_slots.release()
+
+
+def run(args, *, on_line=None, cwd=None, input=None, slots=_slots):
     """What ``JobContext.run_command`` promises."""
-    with _slots:
+    with slots:
         parent = os.getpid()
 
         def lead_a_group_and_die_with_the_server():

@@ -3,6 +3,7 @@
 A refusal says what was refused, never how it is shown: the HTTP status is the one map in
 ``webapp/__init__.py``, the sentence in the viewer's language is made in ``webapp/messages.py``.
 """
+import errno
 
 
 class AinoriError(Exception):
@@ -79,6 +80,12 @@ class InsufficientPoints(AinoriError):
     code = "INSUFFICIENT_POINTS"
 
 
+class PriceDiffers(AinoriError):
+    """What this costs now, ``cost``, is not what the page had shown: nobody pays a price unseen."""
+
+    code = "PRICE_DIFFERS"
+
+
 class JobInFlight(AinoriError):
     """``job_id``: the one in the way."""
 
@@ -139,6 +146,10 @@ class StorageUnavailable(AinoriError):
     """The disk is full or cannot be written: nothing was stored."""
 
     code = "STORAGE_UNAVAILABLE"
+
+
+# What the system says when a disk is full or cannot be written.
+DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
 class UpstreamUnavailable(AinoriError):

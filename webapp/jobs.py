@@ -32,6 +32,7 @@ from webapp.errors import (
     LostFence,
     NotFound,
     NotRetryable,
+    PriceDiffers,
     QueueFull,
     ShuttingDown,
     StorageUnavailable,
@@ -170,13 +171,18 @@ def parse(kind, raw, files=()):
             for problem in error.errors(include_url=False, include_input=False)[:PROBLEMS_TOLD_MAX]]) from None
 
 
-def order(kind, params, asker, *, settings, files=(), idempotency_key=None, retry_of=None):
-    """Check the request in all that needs no transaction. Raises ``LoginRequired`` or the kind's refusal."""
+def order(kind, params, asker, *, settings, files=(), idempotency_key=None, retry_of=None, shown_price=None):
+    """Check the request in all that needs no transaction. ``shown_price``: what a page said it costs, as text.
+
+    Raises ``LoginRequired``, ``PriceDiffers`` or the kind's refusal.
+    """
     cost = kind.cost(params) if callable(kind.cost) else kind.cost
     if not isinstance(cost, int) or cost < 0:
         raise TypeError(f"the cost of {kind.name!r} must be a whole number of points, 0 or more, not {cost!r}")
     if cost > 0 and asker.is_guest:
         raise LoginRequired(cost=cost)
+    if shown_price is not None and cost > 0 and shown_price != str(cost):
+        raise PriceDiffers(cost=cost)
     text = _storable(params)
     if kind.check is not None:
         kind.check(_Check(asker.lang, settings, dict(files)), params)
@@ -540,7 +546,16 @@ def retryable(job):
     return "INPUT_GONE" if any(not path.exists() for path in inputs_of(job).values()) else None
 
 
-def retry(kind, job, asker, *, settings, max_pending, form_key=None):
+def price_again(kind, job):
+    """What this job's input would cost now, or ``None`` where it no longer loads."""
+    try:
+        params = kind.params.model_validate_json(job["params"])
+    except ValueError:
+        return None
+    return kind.cost(params) if callable(kind.cost) else kind.cost
+
+
+def retry(kind, job, asker, *, settings, max_pending, form_key=None, shown_price=None):
     """A failed job once more: a new job with the same input, linked to the old one, reusing its steps."""
     reason = "KIND_GONE" if kind is None else retryable(job)
     if reason:
@@ -549,7 +564,7 @@ def retry(kind, job, asker, *, settings, max_pending, form_key=None):
     files = {name: _copy_input(path, params[name]) for name, path in inputs_of(job).items()}
     try:
         model = parse(kind, {name: value for name, value in params.items() if name not in files}, files)
-        made = order(kind, model, asker, settings=settings, files=files, retry_of=job["id"],
+        made = order(kind, model, asker, settings=settings, files=files, retry_of=job["id"], shown_price=shown_price,
                      idempotency_key=f"retry:{job['id']}:{form_key}" if form_key else None)
         return submit(made, max_pending=max_pending, files=files)
     finally:
@@ -847,7 +862,7 @@ class _Check(InputContext):
         return open(self._paths[upload.sha256], "rb")
 
     def run_command(self, args, *, on_line=None, cwd=None, input=None):
-        return commands.run(args, on_line=on_line, cwd=cwd, input=input)
+        return commands.check(args, on_line=on_line, cwd=cwd, input=input)
 
 
 def input_path(job_id, name):

@@ -49,10 +49,13 @@ _REFUSALS = {
     "LOGIN_REQUIRED": lambda f: _("This costs points: please sign in first.") if f.get("cost") else
     _("Please sign in first."),
     "BAD_TOKEN": lambda f: _("This access token is not valid. Ask the operator for a new one."),
-    "CSRF": lambda f: _("This page was open for too long or came from elsewhere. Nothing was sent; please try again."),
+    "CSRF": lambda f: _("This page was opened before you signed in or out, or came from elsewhere. Nothing was started; please "
+                        "press the button again."),
     "INSUFFICIENT_POINTS": lambda f: _(
         "This costs %(cost)s and you have %(balance)s available. Nothing was started and nothing was used.",
         cost=points(f["cost"]), balance=points(f["balance"])),
+    "PRICE_DIFFERS": lambda f: _("This costs %(cost)s now. Nothing was started and nothing was used: press the button again "
+                                 "if that is right.", cost=points(f["cost"])),
     "JOB_IN_FLIGHT": lambda f: _("You already have one of these in progress. No points were used for this request."),
     "ALREADY_FINAL": lambda f: _("It has already finished: there is nothing to cancel."),
     "NOT_RETRYABLE": lambda f: {
@@ -64,17 +67,19 @@ _REFUSALS = {
     "FILE_TOO_LARGE": lambda f: _("The file is too large: at most %(limit)s MB. Nothing was stored.",
                                   limit=f.get("limit_mb")),
     "UNSUPPORTED_MEDIA_TYPE": lambda f: _("Send JSON, or a form with the file. Nothing was stored."),
-    "RATE_LIMITED": lambda f: _("Too many requests from your address. Please wait %(seconds)s seconds and try again. "
-                                "Nothing was started.", seconds=f.get("retry_after_seconds")),
-    "BUSY": lambda f: _("The same is just being cancelled. Nothing was stored and no points were used; please try again "
-                        "in a moment.") if f.get("reason") == "cancelling" else
-    _("The database is busy. Nothing was stored and no points were used; please try again in a moment."),
-    "QUEUE_FULL": lambda f: _("Too much is waiting at the moment. Nothing was stored and no points were used; please try "
+    "RATE_LIMITED": lambda f: ngettext(
+        "Too many requests from your address. Please wait %(num)s minute and try again. Nothing was started.",
+        "Too many requests from your address. Please wait %(num)s minutes and try again. Nothing was started.",
+        -(-f.get("retry_after_seconds", 60) // 60)),
+    "BUSY": lambda f: _("The same is just being cancelled. This request was not stored and used no points; please try "
+                        "again in a moment.") if f.get("reason") == "cancelling" else
+    _("Too much is going on at the moment. This request was not stored and used no points; please try again in a moment."),
+    "QUEUE_FULL": lambda f: _("Too much is waiting at the moment. This request was not stored and used no points; please try "
                               "again later."),
     "TOO_MANY_STREAMS": lambda f: _("Too many live views are open. The page asks again by itself."),
-    "SHUTTING_DOWN": lambda f: _("The server is restarting. Nothing was stored and no points were used; please try again "
+    "SHUTTING_DOWN": lambda f: _("The server is restarting. This request was not stored and used no points; please try again "
                                  "in a moment."),
-    "STORAGE_UNAVAILABLE": lambda f: _("The server cannot store anything at the moment. No points were used; please try "
+    "STORAGE_UNAVAILABLE": lambda f: _("The server cannot store anything at the moment. This request used no points; please try "
                                        "again later."),
     "METHOD_NOT_ALLOWED": lambda f: _("This address does not answer that method."),
     "BAD_REQUEST": lambda f: _("The request could not be read: %(detail)s", detail=f.get("detail", "")),
@@ -132,7 +137,7 @@ _FIELD_MESSAGES = {
     "enum": lambda f: _("Must be one of: %(choices)s.", choices=_choices(f["expected"])),
     "extra_forbidden": lambda f: _("There is no such field."),
     "model_type": lambda f: _("Please choose a file."),
-    "json_invalid": lambda f: _("This is not valid JSON."),
+    "json_invalid": lambda f: _("Send a JSON object."),
 }
 
 

@@ -27,6 +27,7 @@ from webapp.errors import (
     JobInFlight,
     LoginRequired,
     NotFound,
+    PriceDiffers,
     RateLimited,
 )
 from webapp.kinds import Upload
@@ -57,7 +58,8 @@ def submit(kind):
     known, raw = web.kind_named(kind), {}
     try:
         raw, files = _form(known)
-        submission = web.submit(known, raw, files, form_key=request.form.get("form_key", ""))
+        submission = web.submit(known, raw, files, form_key=request.form.get("form_key", ""),
+                                shown_price=request.form.get("price"))
     except AinoriError as error:
         return _form_again(known, raw, error)
     recovery.expire_now_and_then(current_app.settings.retention_days)
@@ -105,6 +107,8 @@ def _form_again(kind, raw, error):
         context.update(form_error_href=url_for("pages.login", next=request.path), form_error_link_text=_("Sign in"))
     if isinstance(refusal, InsufficientPoints):
         context.update(form_error_href=url_for("pages.points"), form_error_link_text=_("See your points"))
+    if isinstance(refusal, PriceDiffers):
+        context["price"] = refusal.facts["cost"]
     answer = render_template("pages/kind.html", kind=_kind_view(kind), fields=_fields(kind, raw, errors),
                              **_form_context(), **context)
     headers = {}
@@ -172,11 +176,12 @@ def job(job_id):
     final = row["status"] not in jobs.IN_FLIGHT
     if final and row["settlement"] != "due":
         jobs.mark_seen(job_id, web.viewer_id())
+    again = kind is not None and jobs.retryable(row) is None
     answer = render_template(
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
         stages=_stages(kind, row), events=_receipt(kind, row), others=others, can_cancel=not final,
         cancel_note=messages.cancel_sentence(row, view["money"], others), money_class=view["money"],
-        can_retry=kind is not None and jobs.retryable(row) is None, form_key=secrets.token_urlsafe(12),
+        retry_price=jobs.price_again(kind, row) if again else None, form_key=secrets.token_urlsafe(12),
         result=view["result"], result_template=_result_template(kind), exports=_exports(view))
     return answer, {"Cache-Control": "no-store"}
 
@@ -262,7 +267,7 @@ def retry(job_id):
     if not jobs.visible(job_id, web.viewer_id()):
         raise NotFound()
     try:
-        submission = web.retry(jobs.poll(job_id), request.form.get("form_key", ""))
+        submission = web.retry(jobs.poll(job_id), request.form.get("form_key", ""), request.form.get("price"))
     except JobInFlight as error:
         flash(messages.refusal(error))
         return redirect(url_for("pages.job", job_id=error.facts["job_id"]), 303)
@@ -346,8 +351,11 @@ def _sign_in(email, password):
     user = accounts.signed_in_by(email, password)
     if user is None:
         return _("E-mail or password is not right.")
+    guest = g.viewer
     session.clear()
     session["user_id"] = user["id"]
+    if guest is not None:
+        accounts.take_along(guest["id"], user["id"])
     session.permanent = True
     return None
 
@@ -407,6 +415,9 @@ def _error(error):
     if request.path.startswith("/api/") or request.accept_mimetypes.best == "application/json":
         return web.problem(error)
     refusal, status = web.as_refusal(error)
+    if request.endpoint == "pages.submit" and status in (403, 413) and request.view_args["kind"] in current_app.kinds:
+        typed = {} if status == 413 else request.form.to_dict()  # nothing of it was done: the form keeps it
+        return _form_again(current_app.kinds[request.view_args["kind"]], typed, error)
     heading = {404: _("This page does not exist"), 403: _("Not accepted"), 413: _("The file is too large"),
                429: _("Too many requests"), 503: _("Not available at the moment")}.get(
                    status, _("This did not work"))

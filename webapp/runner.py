@@ -13,6 +13,7 @@ from gevent.threadpool import ThreadPool
 
 from webapp import commands, db, incidents, jobs, workers
 from webapp.errors import (
+    DISK_ERRNOS,
     AiUnavailable,
     AinoriError,
     Busy,
@@ -165,7 +166,7 @@ class Attempt(JobContext):
     def _write_file(self, name, write):
         """Whole or not at all, durable, under the final name only when complete."""
         folder = files_folder(self.id)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / f".{name}.{self.attempt}"
         try:
             with unfinished.open("wb") as file:
@@ -385,14 +386,27 @@ def _work(kind, attempt, params):
         return "refused", {**refusal.facts, "code": refusal.code, "message": refusal.message}
     except (InsufficientPoints, UpstreamUnavailable, AiUnavailable, Busy, StorageUnavailable) as error:
         return "refused", {**error.facts, "code": error.code}
+    except OSError as error:
+        if error.errno in DISK_ERRNOS:
+            return "refused", {"code": StorageUnavailable.code}
+        return "failed", _bug(kind, error)
     except BaseException as error:  # sys.exit() too: in a greenlet it would end the server
-        log.exception("%s failed", kind.name)
-        where = error.__traceback__
-        while where.tb_next is not None:
-            where = where.tb_next
-        place = f"{Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}"
-        detail = str(error) if isinstance(error, AinoriError) else type(error).__name__
-        return "failed", {"code": "INTERNAL_ERROR", "detail": f"{kind.name}: {detail} at {place}"}
+        return "failed", _bug(kind, error)
+
+
+def _bug(kind, error):
+    """What the operator reads of a kind's bug: its name and the kind's own line, not what it says (it may
+    hold what nobody should read)."""
+    log.error("%s failed", kind.name, exc_info=error)
+    trace, own, place = error.__traceback__, None, "?"
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        place = f"{Path(file).name}:{trace.tb_lineno}"
+        if kind.home is not None and file != __file__ and Path(file).is_relative_to(kind.home):
+            own = place
+        trace = trace.tb_next
+    detail = str(error) if isinstance(error, AinoriError) else type(error).__name__
+    return {"code": "INTERNAL_ERROR", "detail": f"{kind.name}: {detail} at {own or place}"}
 
 
 def _fenced(verb, *args):

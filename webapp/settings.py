@@ -64,7 +64,7 @@ SETTINGS = (
     Setting("PROXY_HOPS", 0, "proxies in front that set X-Forwarded-For (1 in production)", least=0),
     Setting("KINDS", "comments", "built-in kinds that are on, comma-separated; may be empty"),
     Setting("EXTRA_KINDS", "", "modules that define KIND or KINDS, comma-separated"),
-    Setting("WORKER_STALE_SECONDS", 30.0, "a heartbeat older than this is a dead worker's", least=0.1),
+    Setting("WORKER_STALE_SECONDS", 30.0, "where a lock file cannot tell: a heartbeat older than this is a dead worker's", least=0.1),
     Setting("HEARTBEAT_SECONDS", 5.0, "how often a worker with work in flight says it lives", least=0.05),
     Setting("RECOVERY_INTERVAL_SECONDS", 60.0, "the recovery scheduler's tick while anything is in flight or due",
             least=0.05),
@@ -110,7 +110,10 @@ class Settings:
         from_file = {}
         if dotenv and Path(dotenv).is_file():
             from dotenv import dotenv_values
-            from_file = {name: value for name, value in dotenv_values(dotenv).items() if value is not None}
+            try:
+                from_file = {name: value for name, value in dotenv_values(dotenv).items() if value is not None}
+            except UnicodeDecodeError:
+                raise SettingsError(f"{dotenv} is not UTF-8 text: save it as that.") from None
         merged = {**from_file, **environ}
         self = cls({}, {}, merged, from_file)
         for setting in SETTINGS:

@@ -20,6 +20,7 @@ from werkzeug.utils import secure_filename
 
 from webapp import accounts, db, jobs, messages
 from webapp.errors import (
+    DISK_ERRNOS,
     AinoriError,
     BadCsrfToken,
     BadToken,
@@ -59,6 +60,7 @@ class Incoming:
     """A file part of a form, written straight to where uploads are kept, its hash taken on the way."""
 
     def __init__(self, folder):
+        folder.mkdir(parents=True, exist_ok=True)  # somebody may have tidied it away
         self.path = folder / f"incoming-{secrets.token_hex(8)}"
         self.size = 0
         self._hash = hashlib.sha256()
@@ -132,7 +134,7 @@ def received(kind):
 
 
 # Form fields that are ours, not the kind's.
-RESERVED_FIELDS = {"csrf_token", "form_key", "sample"}
+RESERVED_FIELDS = {"csrf_token", "form_key", "price", "sample"}
 
 
 def _file_name(name):
@@ -241,14 +243,22 @@ def choose_language():
 class Limit:
     """So many of one action for one client address, as in ``30/hour``."""
 
-    def __init__(self, action, rate):
-        self._action, self._rate = action, parse_rate(rate)
+    def __init__(self, action, rate, times=1):
+        one = parse_rate(rate)
+        self._action, self._rate = action, type(one)(one.amount * times, one.multiples)
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
     def check(self):
         """Count this request. Raises ``RateLimited``."""
+        self._refuse_unless(self._limiter.hit)
+
+    def ask(self):
+        """Raises ``RateLimited`` as ``check`` would, and counts nothing."""
+        self._refuse_unless(self._limiter.test)
+
+    def _refuse_unless(self, allows):
         address = request.remote_addr or "?"
-        if not self._limiter.hit(self._rate, self._action, address):
+        if not allows(self._rate, self._action, address):
             resets_at, _ = self._limiter.get_window_stats(self._rate, self._action, address)
             raise RateLimited(retry_after_seconds=max(1, round(resets_at - time.time())))
 
@@ -262,13 +272,13 @@ def kind_named(name):
     return kind
 
 
-def order_of(kind, raw, files, who, idempotency_key=None):
+def order_of(kind, raw, files, who, idempotency_key=None, shown_price=None):
     params = jobs.parse(kind, raw, files)
     return jobs.order(kind, params, who, settings=current_app.settings.for_kind(kind), files=files,
-                      idempotency_key=idempotency_key)
+                      idempotency_key=idempotency_key, shown_price=shown_price)
 
 
-def submit(kind, raw, files, idempotency_key=None, form_key=None):
+def submit(kind, raw, files, idempotency_key=None, form_key=None, shown_price=None):
     """Check and accept this request's order. Returns a ``Submission``.
 
     ``form_key`` was minted when the form was rendered: with the fields it makes the idempotency key,
@@ -276,23 +286,26 @@ def submit(kind, raw, files, idempotency_key=None, form_key=None):
     """
     who = preview_asker()
     if who.is_guest:
-        current_app.guest_limit.check()
-    order = order_of(kind, raw, files, who, idempotency_key)  # refused here, it leaves no guest behind
+        current_app.guest_try_limit.check()  # also what is refused costs a look at it
+        current_app.guest_limit.ask()
+    order = order_of(kind, raw, files, who, idempotency_key, shown_price)  # refused here, it leaves no guest behind
     if form_key:
         order = replace(order, idempotency_key=f"form:{form_key}:{order.params_hash[:16]}")
     if who.user_id == -1:
         who = asker()
         order = replace(order, asker=who, exclusive_key=jobs.exclusive_key(kind, who.user_id))
+    if who.is_guest:
+        current_app.guest_limit.check()
     return jobs.submit(order, max_pending=current_app.settings.max_pending_jobs, files=files)
 
 
-def retry(job, key=None):
+def retry(job, key=None, shown_price=None):
     """A failed job of this caller's once more. Returns a ``Submission``. ``key``: as for ``submit``."""
     who, kind, settings = asker(), current_app.kinds.get(job["kind"]), current_app.settings
     if who.is_guest:
         current_app.guest_limit.check()
     return jobs.retry(kind, job, who, settings=settings.for_kind(kind) if kind else {}, form_key=key,
-                      max_pending=settings.max_pending_jobs)
+                      shown_price=shown_price, max_pending=settings.max_pending_jobs)
 
 
 def job_json(job, with_result=True):
@@ -356,6 +369,8 @@ def as_refusal(error):
             refusal.facts = {"detail": error.description}
         return refusal, error.code
     current_app.logger.exception("%s %s failed", request.method, request.path)
+    if isinstance(error, OSError) and error.errno in DISK_ERRNOS:
+        return StorageUnavailable(reason="disk"), 503
     if isinstance(error, db.Error) and not isinstance(error, db.IntegrityError):
         return StorageUnavailable(reason="database"), 503  # the file, not the request
     return refusal, 500

@@ -10,7 +10,7 @@
   const notice = part("notice");
   const spoken = part("spoken");
   const bar = root.querySelector("progress");
-  const GIVE_UP_MS = 10000, WAIT_MS = 1500, WAIT_LEAST_MS = 250, WAIT_MOST_MS = 30000, BACK_OFF_MOST_MS = 15000;
+  const GIVE_UP_MS = 10000, WAIT_MS = 1500, WAIT_LEAST_MS = 250, WAIT_MOST_MS = 30000, BACK_OFF_MOST_MS = 1500;
 
   let etag = null;      // of the last answer that was drawn
   let asking = null;    // the AbortController of the request under way
@@ -90,6 +90,7 @@
     root.classList.add("out-of-reach");
     notice.hidden = false;
     text(notice, root.dataset.unreachable);
+    text(spoken, "");           // what was said last is not known to hold any more
     document.title = root.dataset.title;
     etag = null;
     const most = Math.min(BACK_OFF_MOST_MS, 1000 * 2 ** (failures - 1));
