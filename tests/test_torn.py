@@ -155,6 +155,13 @@ def a_guest(world):
     return lambda: accounts.add_guest("en", "key of its cookie")
 
 
+@scenario("accounts.take_along")
+def a_guests_work(world):
+    guest = accounts.add_guest("en", "key of its cookie")
+    world.pending("free", user=guest)
+    return lambda: accounts.take_along(guest, world.user)
+
+
 @scenario("ledger.audit")
 def of_the_books(world):
     world.failed("paid")
