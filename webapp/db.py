@@ -134,7 +134,9 @@ class Store:
                 return
             self._run_verbs(group)
             if any(call.error is None for call in group):
-                self._pool.apply(self.write_connection.execute, ("COMMIT",))
+                failed = self._pool.apply(self._commit)
+                if failed is not None:
+                    raise failed
                 self.commits += 1
             else:
                 self.write_connection.execute("ROLLBACK")
@@ -144,6 +146,13 @@ class Store:
                 raise
             self._fail_group(group, error)
         self._answer(group)
+
+    def _commit(self):
+        """In the thread. What it raises is returned: the pool would print it as somebody's bug."""
+        try:
+            self.write_connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            return error
 
     def _undo(self):
         """Back to no transaction. A connection that cannot even roll back is replaced: closing it does."""
