@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import gevent
 
-from webapp import db, jobs, runner, workers
+from webapp import db, jobs, workers
 from webapp.errors import AinoriError
 
 log = logging.getLogger(__name__)

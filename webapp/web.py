@@ -16,7 +16,6 @@ from limits import parse as parse_rate
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge
-from werkzeug.utils import secure_filename
 
 from webapp import accounts, db, jobs, messages
 from webapp.errors import (
@@ -141,7 +140,7 @@ def _file_name(name):
     """What the visitor's computer called it, without folders or control characters; at most 100 characters."""
     name = (name or "").replace("\\", "/").rpartition("/")[2]
     name = "".join(char for char in name if char.isprintable()).strip()
-    return name[-100:] or secure_filename(name) or "file"
+    return name[-100:] or "file"
 
 
 def _has_body():
