@@ -6,6 +6,7 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -154,11 +155,24 @@ def test_json_is_told_by_its_content_and_a_comment_in_brackets_is_not_json(tmp_p
 
 @pytest.mark.parametrize("content, line", [
     ('[\n"one",\n"two"\n', 4), ('[\n{"text": "one"},\n{"text": oops}\n]', 3), ("hello", 1), ('{"text": "a"', 1),
-    ("[" * 100_000, 1), ('[{"likes": ' + "9" * 5_000 + '}]', 1),
+    ('["x",\n,' + "," * 5_000_000, 2),
 ])
 def test_broken_json_is_refused_with_its_line(tmp_path, content, line):
     error = refusal(tmp_path, content, "x.json")
     assert (error.code, error.facts) == ("INVALID_JSON", {"line": line})
+
+
+@pytest.mark.parametrize("content, line, en, ja", [
+    ('[{"text": "x"},\n{"text": "y", "a": ' + "[" * 5_000 + "]" * 5_000 + "}]", 2, "nested too deeply", "入れ子が深すぎ"),
+    ('{"a":' * 100_000 + "1" + "}" * 100_000, 1, "nested too deeply", "入れ子が深すぎ"),
+    ('[{"likes": ' + "9" * 5_000 + "}]", 1, "thousands of digits", "桁数が多すぎ"),
+    ('["one",\n"' + "x" * 9_000_000 + '"]', 2, "4,194,304 characters", "4,194,304文字"),
+    ('{"' + "x" * 9_000_000 + '": 1}', 1, "4,194,304 characters", "4,194,304文字"),
+])
+def test_json_that_is_more_than_can_be_read_is_not_called_cut_short(tmp_path, content, line, en, ja):
+    error = refusal(tmp_path, content, "x.json")
+    assert (error.code, error.facts) == ("UNSUPPORTED_FORMAT", {"line": line})
+    assert en in error.message["en"] and ja in error.message["ja"] and "cut short" not in error.message["en"]
 
 
 def test_json_broken_far_inside_a_large_file_is_refused_with_its_line(tmp_path):
@@ -213,6 +227,32 @@ def test_a_table_without_comments_names_its_columns(tmp_path, content, headers):
     error = refusal(tmp_path, content, "x.csv")
     assert error.code == "NO_COMMENT_COLUMN" and error.facts["headers"] == headers
     assert headers[0] in error.message["en"] and headers[0] in error.message["ja"]
+
+
+def test_a_table_whose_first_lines_are_long_is_still_a_table(tmp_path):
+    error = refusal(tmp_path, "a,b\n" + ("word " * 20_000 + ",5\n") * 5, "x.csv")
+    assert (error.code, error.facts) == ("NO_COMMENT_COLUMN", {"headers": ["a", "b"]})
+
+
+@pytest.mark.parametrize("content, expected", [
+    ("x" * 140_000 + ",text\n1,hello\n", 2), ('"a\nb",text\n1,"hello\n2,x\n', 3), ("\t,\t\nid,text\n1,hello\n", ["hello"]),
+])
+def test_the_header_that_is_judged_is_the_header_that_is_read(tmp_path, content, expected):
+    found = texts(tmp_path, content, "x.csv")
+    assert (len(found) if isinstance(expected, int) else found) == expected
+
+
+@pytest.mark.parametrize("name, content", [
+    ("x.csv", ",".join(f"n{n}" for n in range(50_000)) + "\n" + "x," * 49_999 + "x\n"),
+    ("x.csv", ",".join(f"name {n}" for n in range(20_000)) + "\n" + "hello there," * 20_000 + "\n"),
+    ("x.csv", "text" + ",b" * 1_000 + "\n" + "x," * 1_000 + "x\n"), ("x.txt", "text" + ",b" * 20_000 + "\nx\n"),
+    ("x.tsv", "\t".join(["n"] * 1_001) + "\n"), ("x.csv", "sep=|\n" + "a|" * 1_000 + "text\n"), ("x.csv", "," * 5_000_000),
+])
+def test_a_table_of_too_many_columns_is_refused_and_not_taken_for_text(tmp_path, name, content):
+    error = refusal(tmp_path, content, name)
+    assert (error.code, error.facts) == ("UNSUPPORTED_FORMAT", {"limit_columns": 1_000})
+    assert "1,000 columns" in error.message["en"] and "1,000列" in error.message["ja"]
+    assert texts(tmp_path, "text" + ",b" * 999 + "\nhello" + ",1" * 999, "x.csv") == ["hello"]
 
 
 def test_a_table_with_a_header_only_has_no_comments(tmp_path):
@@ -300,6 +340,23 @@ def test_one_row_more_than_allowed_is_refused_with_the_limit(tmp_path):
     assert (error.code, error.facts) == ("FILE_TOO_LARGE", {"limit_rows": 3})
 
 
+def test_endless_blank_lines_or_empty_entries_are_refused_with_the_limit(tmp_path):
+    for name in ("x.txt", "x.csv"):
+        assert refusal(tmp_path, "text" + "\n" * 1_000_001, name).facts == {"limit_lines": 1_000_000}
+    for content in ("[" + "{}," * 300_000 + "{}]", '[{"comments": [' + "1," * 300_000 + "1]}]", "{}\n" * 300_001):
+        assert refusal(tmp_path, content, "x.json").facts == {"limit_entries": 300_000}
+
+
+def test_white_space_before_the_first_comment_is_passed_over(tmp_path):
+    assert texts(tmp_path, "\n" * 100_000 + "x") == ["x"]
+    assert refusal(tmp_path, "\n" * 100_000).code == refusal(tmp_path, "\ufeff\ufeff\x85").code == "FILE_EMPTY"
+
+
+def test_japanese_messages_have_full_width_signs():
+    source = Path(reading_module.__file__).read_text(encoding="utf-8")
+    assert not re.findall(r"[ぁ-んァ-ヶ一-龥、。」}][(:)](?=[^\n\"']*[ぁ-ん])", source)
+
+
 # --- awkward comments ---------------------------------------------------------------------------
 
 @pytest.mark.parametrize("given, meant", [
@@ -324,7 +381,7 @@ def test_likes_are_whole_numbers_or_unknown(given, meant):
     (1_700_000_000, 1_700_000_000), (1_700_000_000_000, 1_700_000_000), ("1700000000", 1_700_000_000),
     ("2023-11-14T22:13:20Z", 1_700_000_000), ("2023-11-15T07:13:20+09:00", 1_700_000_000),
     ("2023/11/14 22:13:20", 1_700_000_000), ("2023年11月14日 22時13分20", 1_700_000_000), ("20231114", 1_699_920_000),
-    (None, None), ("", None), (0, None), ("yesterday", None), ("2023-13-45", None), (math.nan, None), (1e300, None),
+    (None, None), ("", None), (0, None), (10 ** 400, None), ("yesterday", None), ("2023-13-45", None), (math.nan, None), (1e300, None),
     ("1/2/2024", None), (True, None)])
 def test_times_are_seconds_in_utc_or_unknown(given, meant):
     assert time_of(given) == meant
@@ -333,6 +390,15 @@ def test_times_are_seconds_in_utc_or_unknown(given, meant):
 def test_a_comment_longer_than_any_real_one_is_cut_and_counted(tmp_path):
     found, reading = read(tmp_path, "x" * 10_001 + "\n" + "y" * 10_000)
     assert [len(one.text) for one in found] == [10_000, 10_000] and reading.counts["shortened"] == 1
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.csv", "x"])
+@pytest.mark.parametrize("piece", ["word ", "x", '"', '"" ', "a;"])
+def test_an_endless_line_of_anything_never_breaks_the_reader(tmp_path, name, piece):
+    try:
+        assert len(texts(tmp_path, piece * (2_000_000 // len(piece)), name)) <= 1
+    except Unreadable as error:
+        assert error.code == "UNSUPPORTED_FORMAT" and piece == "a;"
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.csv"])
@@ -662,3 +728,24 @@ def test_the_largest_upload_is_checked_quickly_and_in_little_memory(tmp_path, sh
     assert done.stderr.strip() == b'{"ok":true}'
     peak_mb, seconds = map(float, done.stdout.split())
     assert peak_mb < 110 and seconds < 10
+
+
+@pytest.mark.parametrize("name, content", [
+    ("names.csv", ",".join(f"name{n}" for n in range(900)) + "\n" + ("word," * 899 + "word\n") * 40),
+    ("digits.csv", "a,b\n" + ("1" * 8_000 + "x,2\n") * 30),
+    ("marks.csv", "text,likes,date\n" + ("x," + "\u0301\u0323" * 30_000 + "," + "\u0301\u0323" * 30_000 + "\n") * 20),
+    ("long key.json", '{"' + "\u0301\u0323" * 200_000 + '": [' + "1," * 200_000 + "1]}"),
+    ("keys.json", "[" + ",".join("{" + ",".join(f'"{n:x}": []' for n in range(start, start + 50_000)) + "}"
+                                 for start in range(0, 500_000, 50_000)) + "]"),
+    ("wrappers.json", '[{"text": "x"' + "".join(f',"{"-" * n}{"_" * m}items": []' for n in range(50) for m in range(300))
+     + "}]"),
+    ("empty rows.csv", "text,b\n" + ",\n" * 900_000), ("empty entries.json", "[" + '{"text": ""},' * 299_999 + "{}]"),
+    ("quotes.csv", "text,b\n" + '"\n"x,\n' * 400_000),
+], ids=lambda value: value if len(value) < 30 else "")
+def test_a_hostile_file_takes_no_longer_than_its_size_warrants(tmp_path, name, content):
+    start = time.process_time()
+    try:
+        texts(tmp_path, content, name)
+    except Unreadable:
+        pass
+    assert time.process_time() - start < 5

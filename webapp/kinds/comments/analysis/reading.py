@@ -23,6 +23,11 @@ WHOLE_CHARACTERS_MAX = 1 << 20      # a JSON object up to this size is decoded a
 VALUE_CHARACTERS_MAX = 1 << 22      # no single JSON value may be larger
 LINE_CHARACTERS_MAX = 1 << 17       # what follows in the same line is passed over
 FIELD_CHARACTERS_MAX = 1 << 18      # a longer CSV field is an opening quote that nobody closed
+NAME_CHARACTERS_MAX = 60            # no known column or key has a longer name
+COLUMNS_MAX = 1_000
+LINES_MAX = 1_000_000               # empty ones too: twenty million of them fit into an upload
+ENTRIES_MAX = 300_000               # of a JSON document, likewise
+CUT_CHARACTERS_MAX = 64             # a token that the end of a piece cut apart is shorter
 SAMPLE_CHARACTERS = 20_000
 SAMPLE_ROWS = 30
 NO_DELIMITER = "\x1f"
@@ -74,13 +79,16 @@ class Reading:
         extension = os.path.splitext(self.name)[1].lower()
         with open(self.path, encoding=self.encoding, errors=errors, newline="") as stream:
             self._stream = stream
-            start = _start(stream)
+            start = _start(stream).lstrip("\ufeff\0")
             if not start.strip():
                 raise _empty()
-            source = self._source(extension, start.lstrip("\ufeff\0"))
-            for comment in source:
-                if comment := self._accept(comment):
-                    yield comment
+            csv.field_size_limit(FIELD_CHARACTERS_MAX)
+            try:
+                for comment in self._source(extension, start, goes_on=bool(stream.read(1))):
+                    if comment := self._accept(comment):
+                        yield comment
+            except csv.Error:
+                raise _unsupported({"en": "a damaged table", "ja": "壊れた表"}) from None
         if not self.rows:
             raise _no_comments()
 
@@ -92,7 +100,7 @@ class Reading:
             return 1.0 if stream is not None else 0.0
         return min(1.0, stream.buffer.tell() / self.size)
 
-    def _source(self, extension, start):
+    def _source(self, extension, start, goes_on):
         self._stream.seek(0)
         if re.match(r"\s*WEBVTT", start) or extension in (".srt", ".vtt"):
             raise _unsupported({"en": "a subtitle file", "ja": "字幕ファイル"})
@@ -104,7 +112,7 @@ class Reading:
             self.format = "text"
             return (Comment(line) for line in _lines(self._stream))
         self.format = "csv"
-        return _table(self, self._stream, extension, start)
+        return _table(self, self._stream, extension, _whole_lines(start) if goes_on else start)
 
     def _accept(self, comment):
         text = clean(comment.text)
@@ -176,16 +184,27 @@ _ROLE = {name: (role, rank) for role, names in _NAMES.items() for rank, name in 
 _known_keys = {}
 
 
+_JOINTS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x1f _-"))
+
+
 def _plain(name):
-    return re.sub(r"[\s_\-]+", "", unicodedata.normalize("NFKC", str(name)).casefold()).strip("\ufeff")
+    """The name to compare, "" for one too long to be known: normalising takes a time that grows with
+    the square of a run of combining marks."""
+    if len(name) > NAME_CHARACTERS_MAX:
+        return ""
+    if name.isascii():      # the same, but much faster: a file may have a million different keys
+        return name.translate(_JOINTS).lower()
+    return re.sub(r"[\s_\-]+", "", unicodedata.normalize("NFKC", name).casefold()).strip("\ufeff")
 
 
 def _role(name):
     """``(role, rank)`` of a column or key, or None; names repeat by the ten thousand, so remembered."""
+    if len(name) > NAME_CHARACTERS_MAX:
+        return None
     try:
         return _known_keys[name]
     except KeyError:
-        role = _ROLE.get(_plain(name)) if len(name) <= 60 else None
+        role = _ROLE.get(_plain(name))
         if len(_known_keys) < 5_000:
             _known_keys[name] = role
         return role
@@ -210,7 +229,7 @@ def likes_of(value):
         return None
     if isinstance(value, str):
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([km千万]?)",
-                             unicodedata.normalize("NFKC", value).strip().replace(",", "").lower()[:30])
+                             unicodedata.normalize("NFKC", value.strip()[:60]).strip().replace(",", "").lower()[:30])
         if not found:
             return None
         value = float(found[1]) * _UNITS.get(found[2], 1)
@@ -227,12 +246,14 @@ def time_of(value):
     """Seconds since 1970 out of a number (seconds or milliseconds), ISO 8601, 2024/1/2 3:04 or
     2024年1月2日; UTC where no zone is given; None where it cannot be told, as in 1/2/2024."""
     if isinstance(value, str):
-        value = unicodedata.normalize("NFKC", value).strip()[:40]
+        value = unicodedata.normalize("NFKC", value.strip()[:60]).strip()[:40]
         if re.fullmatch(r"\d{9,13}(\.\d+)?", value):
             value = float(value)
     if isinstance(value, bool) or value is None or value == "":
         return None
     if isinstance(value, (int, float)):
+        if not 0 <= value < 1e15:       # an integer may have too many digits for a division
+            return None
         seconds = value / 1000 if value > 1e11 else value
         return float(seconds) if _EARLIEST <= seconds < _LATEST else None
     if not isinstance(value, str):
@@ -270,17 +291,33 @@ def _empty():
 
 def _no_comments():
     return Unreadable("NO_COMMENTS", "The file holds no comments: every entry is empty.",
-                      "ファイルにコメントがありません(すべて空です)。")
+                      "ファイルにコメントがありません（すべて空です）。")
 
 
 def _no_column(headers, json_keys=False):
-    headers = [clean(str(header))[:60] for header in headers][:HEADERS_SHOWN_MAX]
+    headers = [clean(header[:1_000])[:60] for header in headers[:HEADERS_SHOWN_MAX]]
     seen = ", ".join(headers)
     where_en, where_ja = ("key", "キー") if json_keys else ("column", "列")
     return Unreadable("NO_COMMENT_COLUMN",
                       f"No {where_en} with comments was found. Name it 'text' or 'comment'. Seen: {seen}.",
                       f"コメントの{where_ja}が見つかりません。「text」または「コメント」という名前にしてください。"
-                      f"見つかった{where_ja}: {seen}。", headers=headers)
+                      f"見つかった{where_ja}：{seen}。", headers=headers)
+
+
+def _too_many(what_en, what_ja, limit, **facts):
+    return Unreadable("FILE_TOO_LARGE",
+                      f"The file has more than {limit:,} {what_en}, the most this site reads at once, counting "
+                      "empty ones. Remove the empty ones, or split the file.",
+                      f"ファイルの{what_ja}が、一度に読み込める上限の{limit:,}を超えています（空のものも含みます）。"
+                      "空のものを削除するか、ファイルを分割してください。", **facts)
+
+
+def _too_wide():
+    return Unreadable("UNSUPPORTED_FORMAT",
+                      f"The table has more than {COLUMNS_MAX:,} columns, the most this site reads. Keep the column "
+                      "with the comments and those about likes, dates and authors, and upload that.",
+                      f"表の列が、読み込める上限の{COLUMNS_MAX:,}列を超えています。コメントの列と、高評価数・日時・"
+                      "投稿者の列だけを残して、アップロードしてください。", limit_columns=COLUMNS_MAX)
 
 
 def _unsupported(what, advice=None):
@@ -319,7 +356,8 @@ def _refuse_what_is_no_text(head, name):
         # Zeros for a start may be anything; all zeros, or nothing, is empty.
         if len(head) < 1 << 16:
             raise _empty()
-        raise _unsupported({"en": "a binary file", "ja": "バイナリファイル"})
+        if b"\0" in head:
+            raise _unsupported({"en": "a binary file", "ja": "バイナリファイル"})
     extension = os.path.splitext(name)[1].lower()
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"\xd0\xcf\x11\xe0")):
         if b"xl/" in head[:4096] and extension not in _SHEET:
@@ -368,7 +406,7 @@ def _encoding(path, head):
     raise Unreadable("BAD_ENCODING",
                      "The characters of this file cannot be read. Save it again as UTF-8 (in Excel: "
                      "'CSV UTF-8') and upload that.",
-                     "ファイルの文字コードを読み取れません。UTF-8(Excelでは「CSV UTF-8」)で保存し直して、"
+                     "ファイルの文字コードを読み取れません。UTF-8（Excelでは「CSV UTF-8」）で保存し直して、"
                      "アップロードしてください。")
 
 
@@ -430,25 +468,39 @@ def _start(stream):
 
 def _table_in_text(start):
     """A text file is a table only if its first line has two columns or more and names the comments."""
-    line = start.lstrip().splitlines()[0]
+    line = next(_lines(io.StringIO(start.lstrip(), newline="")))
     return any(len(row) > 1 and "text" in _roles(row)
                for delimiter in ",;\t" for row in csv.reader([line], delimiter=delimiter))
 
 
+def _whole_lines(start):
+    """Without the last line, which goes on in the next piece of the file, unless it is the only one."""
+    whole = start[:max(start.rfind("\n"), start.rfind("\r")) + 1]
+    return whole if whole.strip() else start
+
+
 def _lines(stream):
     """The lines, none longer than the limit: a file may be a single one of 20 MB."""
-    goes_on = False
+    goes_on, count = False, 0
     while line := stream.readline(LINE_CHARACTERS_MAX):
         if not goes_on:
+            count += 1
+            if count > LINES_MAX:
+                raise _too_many("lines", "行数", LINES_MAX, limit_lines=LINES_MAX)
             yield line.replace("\0", "") if "\0" in line else line
         goes_on = line[-1] not in "\r\n"
 
 
-def _sample_rows(start, delimiter):
+def _is_blank(row):
+    return len(row) <= COLUMNS_MAX and not any(_SOMETHING.search(cell) for cell in row)
+
+
+def _sample_rows(start, delimiter, quoting=csv.QUOTE_MINIMAL):
+    """The first rows that are not blank, exactly as ``_rows`` will see them."""
     rows = []
     try:
-        for row in csv.reader(io.StringIO(start, newline=""), delimiter=delimiter):
-            if any(cell.strip() for cell in row):
+        for row in csv.reader(_lines(io.StringIO(start, newline="")), delimiter=delimiter, quoting=quoting):
+            if not _is_blank(row):
                 rows.append(row)
             if len(rows) == SAMPLE_ROWS:
                 break
@@ -459,17 +511,21 @@ def _sample_rows(start, delimiter):
 
 def _delimiter(start, extension):
     """The separator whose header names the comments; else the one that gives every row the same
-    number of columns, two or more; else none: commas are then a part of the comments."""
+    number of columns, two or more; else none: commas are then a part of the comments, unless there are
+    so many that the file must be a table after all."""
     usual = "\t" if extension == ".tsv" else ","
-    best = (0, 0, NO_DELIMITER)
+    best, widest = (0, 0, NO_DELIMITER), 0
     for delimiter in dict.fromkeys((usual, ",", ";", "\t")):
         rows = _sample_rows(start, delimiter)
         if not rows:
             continue
         width = len(rows[0])
+        widest = max(widest, width)
         named = width > 1 and "text" in _roles(rows[0])
         even = width > 1 and sum(len(row) == width for row in rows) >= 0.9 * len(rows)
         best = max(best, (2 * named + even, width if named or even else 0, delimiter), key=lambda one: one[:2])
+    if (best[1] or widest) > COLUMNS_MAX:
+        raise _too_wide()
     return best[2]
 
 
@@ -479,11 +535,8 @@ def _table(reading, stream, extension, start):
         delimiter, start, skip = found[1], start[found.end():], 1
     else:
         delimiter = _delimiter(start, extension)
-    csv.field_size_limit(FIELD_CHARACTERS_MAX)
-    quoting = csv.QUOTE_MINIMAL
-    if not _quotes_close(stream, delimiter):
-        quoting = csv.QUOTE_NONE
-    columns, has_header = _columns(_sample_rows(start, delimiter))
+    quoting = csv.QUOTE_MINIMAL if _quotes_close(stream, delimiter) else csv.QUOTE_NONE
+    columns, has_header = _columns(_sample_rows(start, delimiter, quoting))
     stream.seek(0)
     rows = csv.reader(_lines(stream), delimiter=delimiter, quoting=quoting)
     for _ in range(skip):
@@ -510,6 +563,8 @@ def _columns(rows):
     if not rows:
         raise _no_comments()
     header = rows[0]
+    if len(header) > COLUMNS_MAX:
+        raise _too_wide()
     columns = _roles(header)
     if "text" in columns:
         return columns, True
@@ -517,7 +572,7 @@ def _columns(rows):
         return {"text": 0}, False
     if _is_header(rows):
         raise _no_column(header)
-    width = max(len(row) for row in rows)
+    width = min(COLUMNS_MAX, max(len(row) for row in rows))
     letters = [sum(len(re.findall(r"[^\W\d_]", row[column])) for row in rows if column < len(row))
                for column in range(width)]
     if max(letters) < 2 * len(rows):
@@ -530,18 +585,18 @@ def _is_header(rows):
     header, below = rows[0], rows[1:]
     if any(not cell.strip() or len(cell) > 40 or _is_number(cell) for cell in header):
         return False
+    one_word = all(len(name) <= 25 and len(name.split()) == 1 for name in header)
     for position, name in enumerate(header):
         cells = [row[position] for row in below if position < len(row) and row[position].strip()]
         if cells and all(_is_number(cell) for cell in cells):
             return True
-        one_word = all(len(other.split()) == 1 and len(other) <= 25 for other in header)
         if one_word and cells and sum(map(len, cells)) / len(cells) > 2.5 * len(name):
             return True
     return not below and all(len(cell.split()) == 1 for cell in header)
 
 
 def _is_number(cell):
-    return bool(re.fullmatch(r"[\s\d.,:/+\-%TZ]*\d[\s\d.,:/+\-%TZ]*", cell))
+    return bool(re.fullmatch(r"[\s\d.,:/+\-%TZ]+", cell) and re.search(r"\d", cell))
 
 
 def _rows(reading, rows, columns, has_header, delimiter):
@@ -551,9 +606,9 @@ def _rows(reading, rows, columns, has_header, delimiter):
     def cell(role):
         return row[at[role]] if at[role] < len(row) else None
     for row in rows:
-        if width is None and any(part.strip("\ufeff ") for part in row):
+        if width is None and not _is_blank(row):
             width = len(row)
-            if has_header:
+            if has_header and text < width:
                 reading.column = clean(row[text])[:60]
                 is_markup = _plain(reading.column) == "textdisplay"
                 continue
@@ -628,20 +683,38 @@ class _Cursor:
                     return value
             except json.JSONDecodeError as error:
                 at = error.pos
-            except (RecursionError, ValueError):        # nested too deeply; a number of 5,000 digits
-                self.fail(self.at)
+                if at < len(self.text) - CUT_CHARACTERS_MAX and not error.msg.startswith("Unterminated"):
+                    self.fail(at)       # reading on would not mend it
+            except RecursionError:
+                raise self.beyond("is nested too deeply", "は、入れ子が深すぎます") from None
+            except ValueError:
+                raise self.beyond("has a number with thousands of digits", "に、桁数が多すぎる数値があります") from None
             if self.ended:
                 self.fail(at)
             if len(self.text) - self.at > limit:
                 return _UNFINISHED
             self.more()
 
+    def beyond(self, en, ja):
+        """For what may well be valid, but is more than can be read."""
+        line = self.line + self.text.count("\n", 0, self.at)
+        return Unreadable("UNSUPPORTED_FORMAT",
+                          f"This JSON cannot be read: the value that begins in line {line} {en}. "
+                          "Upload the list of comments alone.",
+                          f"このJSONは読み込めません。{line}行目から始まる値{ja}。"
+                          "コメントの一覧だけをアップロードしてください。", line=line)
+
     def fail(self, at):
         line = self.line + self.text.count("\n", 0, at)
         raise Unreadable("INVALID_JSON",
                          f"The file is not valid JSON: see line {line}. It may have been cut short; save it again.",
-                         f"ファイルがJSONとして正しくありません({line}行目)。途中で切れている可能性があります。"
+                         f"ファイルがJSONとして正しくありません（{line}行目）。途中で切れている可能性があります。"
                          "保存し直してください。", line=line)
+
+
+def _too_large(cursor):
+    return cursor.beyond(f"goes on for more than {VALUE_CHARACTERS_MAX:,} characters, or a quote or bracket is missing",
+                         f"が{VALUE_CHARACTERS_MAX:,}文字を超えているか、引用符や括弧が閉じられていません")
 
 
 def _walk(cursor, key=None, depth=0):
@@ -664,12 +737,14 @@ def _walk(cursor, key=None, depth=0):
         yield key, value
         return
     if kind != "{" or depth >= _DEPTH_MAX:
-        cursor.fail(cursor.at)
+        raise _too_large(cursor)
     cursor.take("{")
     while True:
         if cursor.peek() != '"':
             cursor.fail(cursor.at)
         name = cursor.whole(VALUE_CHARACTERS_MAX)
+        if name is _UNFINISHED:
+            raise _too_large(cursor)
         cursor.take(":")
         yield from _walk(cursor, name, depth + 1)
         if cursor.take(",}") == "}":
@@ -685,7 +760,7 @@ class _JsonComments:
         self.ids = set()
         self.is_yt_dlp = self.has_list = False
         self.extractor = ""
-        self.found = 0
+        self.found = self.entries = 0
 
     def __iter__(self):
         reading, documents = self.reading, 0
@@ -693,6 +768,7 @@ class _JsonComments:
         while self.cursor.peek():
             documents += 1
             for key, value in _walk(self.cursor):
+                self._count(1)
                 for comment in self._take(key, value):
                     self.found += 1
                     yield comment
@@ -705,6 +781,11 @@ class _JsonComments:
             reading.coarse = not self.extractor or self.extractor.lower().startswith("youtube")
         if not self.found and not reading.counts["empty"]:
             self._explain()
+
+    def _count(self, entries):
+        self.entries += entries
+        if self.entries > ENTRIES_MAX:
+            raise _too_many("entries", "項目数", ENTRIES_MAX, limit_entries=ENTRIES_MAX)
 
     def _explain(self):
         if self.is_yt_dlp and not self.has_list:
@@ -730,7 +811,7 @@ class _JsonComments:
     def _member(self, key, value):
         """One member of an object that describes the comments."""
         if len(self.keys) < HEADERS_SHOWN_MAX:
-            self.keys[key] = True
+            self.keys[key[:1_000]] = True
         if key in _YT_DLP:
             self.is_yt_dlp = True
         if key == "extractor" and isinstance(value, str):
@@ -745,6 +826,7 @@ class _JsonComments:
             yield Comment(value)
         elif isinstance(value, list):
             self.has_list = self.has_list or not value
+            self._count(len(value))
             for one in value:
                 if depth < _DEPTH_MAX:
                     yield from self._comments(one, depth + 1)
@@ -757,14 +839,18 @@ class _JsonComments:
         if isinstance(value.get("snippet"), dict):
             yield from self._api(value)
             return
-        wrapped = [key for key in value if _plain(key) in _WRAPPERS and isinstance(value[key], (list, dict))]
+        inner = {key: _plain(key) for key, one in value.items() if isinstance(one, (list, dict))}
+        lists = [key for key, plain in inner.items() if plain in _LISTS]
+        wrapped = any(inner[key] in _WRAPPERS for key in lists)
         names = list(value)
         roles = _roles(names)
         text = names[roles["text"]] if "text" in roles else None
         if text is not None and isinstance(value[text], (list, dict)):
-            wrapped, text = wrapped or [text], None
+            if not wrapped and text not in lists:
+                lists.append(text)
+            text = None
         if wrapped or text is None or (value.keys() & _YT_DLP):
-            yield from self._wrapper(value, wrapped, depth)
+            yield from self._wrapper(value, lists, depth)
             return
         if self._repeated(value):
             return
@@ -777,12 +863,11 @@ class _JsonComments:
             for reply in self._comments(value.get(name), depth + 1) if isinstance(value.get(name), list) else ():
                 yield reply._replace(is_reply=True)
 
-    def _wrapper(self, value, wrapped, depth):
+    def _wrapper(self, value, lists, depth):
         for key in value:
             self._member(key, value[key])
-        for key in value:
-            if (key in wrapped or _plain(key) in _LISTS) and isinstance(value[key], (list, dict)) and depth < _DEPTH_MAX:
-                yield from self._comments(value[key], depth + 1)
+        for key in lists if depth < _DEPTH_MAX else ():
+            yield from self._comments(value[key], depth + 1)
 
     def _comment(self, text_key, member):
         text = member["text"]
