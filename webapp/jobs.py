@@ -53,6 +53,7 @@ PROBLEMS_TOLD_MAX = 50
 # What a poll or a reap waits for the write lock: the poll then answers what is stored.
 POLL_PATIENCE_SECONDS = 0.25
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+_encode_params = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False).encode
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
 
 
@@ -196,7 +197,7 @@ def order(kind, params, asker, *, settings, files=(), idempotency_key=None, retr
 
 def _storable(params):
     try:
-        text = json.dumps(params.model_dump(mode="json"), sort_keys=True, ensure_ascii=False, allow_nan=False)
+        text = _encode_params(params.model_dump(mode="json"))
         text.encode()
     except ValueError:  # endless numbers, halves of characters
         raise InvalidInput([{"field": "", "type": "not_storable", "facts": {}, "message": {

@@ -6,7 +6,7 @@ English is the source; ``translations/`` holds the others. Everything here runs 
 import json
 import re
 
-from flask_babel import format_decimal, get_locale, gettext as _, ngettext
+from flask_babel import format_decimal, get_locale, gettext, ngettext
 
 from webapp import jobs
 from webapp.kinds import in_language
@@ -18,6 +18,13 @@ INTERRUPTIONS = {"INTERRUPTED", "TIMED_OUT", "KIND_GONE"}
 def language():
     locale = get_locale()
     return locale.language if locale is not None and locale.language in ("en", "ja") else "en"
+
+
+def _(text, **facts):
+    """The text in the viewer's language. English is the source and needs no look-up."""
+    if language() == "en":
+        return text % facts if facts else text
+    return gettext(text, **facts)
 
 
 def points(n):

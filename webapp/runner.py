@@ -418,7 +418,7 @@ def _fenced(verb, *args):
 
 
 def _json(value, what):
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text = _encode(value)
     # Lone surrogates cannot be stored; what they stood for was not text to begin with.
     text = text.encode("utf-8", "replace").decode()
     if len(text.encode()) > RESULT_BYTES_MAX:
