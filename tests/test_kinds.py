@@ -20,8 +20,8 @@ from tests.conftest import Person
 from tests.kinds import Text
 from tests.server import ROOT
 from tests.upstreams import Answer, CannedUpstream
-from webapp import create_app, db, jobs, ledger
-from webapp.errors import SettingsError
+from webapp import commands, create_app, db, jobs, ledger
+from webapp.errors import Busy, SettingsError
 from webapp.kinds import AiUnavailable, CommandFailed, InsufficientPoints, Kind, Refuse, Upload, UpstreamUnavailable
 from webapp.service import Service
 
@@ -1143,3 +1143,43 @@ class _ticking:
             now = time.monotonic()
             self.gaps.append(now - last)
             last = now
+
+
+# ----------------------------------------------------------------------- checks and a disk with limits
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
+def test_a_full_disk_is_named_and_the_point_returned(did):
+    def run(job, params):
+        job.charge()
+        with open("/dev/full", "w") as file:
+            file.write("x")
+    job = did(run, cost=1)
+    assert (job["error"]["code"], job["money"]) == ("STORAGE_UNAVAILABLE", "refunded")
+    assert db.value("SELECT count(*) FROM incidents WHERE code = 'INTERNAL_ERROR'") == 0
+
+
+def test_a_look_at_an_input_that_takes_too_long_is_ended_and_told(app, monkeypatch):
+    monkeypatch.setattr(commands, "CHECK_SECONDS_MAX", 0.2)
+    with pytest.raises(Refuse, match="TOO_SLOW_TO_READ"):
+        commands.check(["sleep", "61.7"])
+    assert not subprocess.run(["pgrep", "-f", "sleep 61.7"], capture_output=True, text=True).stdout
+
+
+def test_looks_at_inputs_do_not_queue_without_a_word(app, monkeypatch):
+    monkeypatch.setattr(commands, "CHECK_WAIT_SECONDS", 0.1)
+    looking = [gevent.spawn(commands.check, ["sleep", "61.8"]) for _ in range(2)]
+    try:
+        with gevent.Timeout(10):
+            while not commands._check_slots.locked():
+                gevent.sleep(0.01)
+        with pytest.raises(Busy):
+            commands.check(["true"])
+    finally:
+        gevent.killall(looking)
+    assert commands.check(["echo", "free again"]) == b"free again\n"
+
+
+def test_an_uploads_folder_that_was_tidied_away_is_made_again(app, person):
+    (app.settings.folder / "uploads").rmdir()
+    answer = person().post("/api/kinds/free/jobs", data={"file": (io.BytesIO(b"content"), "a.txt")})
+    assert answer.status_code == 202 and len(list((app.settings.folder / "uploads").iterdir())) == 1

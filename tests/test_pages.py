@@ -1,11 +1,12 @@
 """What a person meets on the pages, beyond what the API does: prices shown, forms kept, work taken along."""
 import re
+import sqlite3
 
 import gevent
 import pytest
 
 from tests.conftest import Person
-from webapp import accounts, create_app, db, jobs
+from webapp import accounts, create_app, db, jobs, ledger
 
 
 def _field(page, name):
@@ -16,12 +17,11 @@ def _field(page, name):
 def signed_in(app):
     """A browser with an account that has points."""
     def make(app=app, points=5):
-        accounts_id = accounts.add_user("p@example.org", accounts.hash_password("right"), accounts.new_token())
-        from webapp import ledger
-        ledger.grant(accounts_id, points, "for a test")
+        user_id = accounts.add_user("p@example.org", accounts.hash_password("right"), accounts.new_token())
+        ledger.grant(user_id, points, "for a test")
         client = app.test_client()
         _sign_in(client)
-        client.user_id = accounts_id
+        client.user_id = user_id
         return client
     return make
 
@@ -39,13 +39,12 @@ def _send(client, path, page, **fields):
                                    "price": _field(page, "price"), **fields})
 
 
-def test_nobody_pays_a_price_that_was_not_shown(settings, signed_in, app):
+def test_nobody_pays_a_price_that_was_not_shown(settings, signed_in):
     client = signed_in()
     page = client.get("/kinds/slow").text
     db.close_store()
     dearer = create_app(settings(SLOW_COST=3)).test_client()
-    for cookie in ("ainori",):
-        dearer.set_cookie(cookie, client.get_cookie(cookie).value)
+    dearer.set_cookie("ainori", client.get_cookie("ainori").value)
     answer = _send(dearer, "/kinds/slow", page, text="typed")
     assert answer.status_code == 409 and "This costs 3 points now" in answer.text and 'value="typed"' in answer.text
     assert len(jobs.listing()) == 0
@@ -77,8 +76,8 @@ def test_trying_again_asks_the_price_of_now(signed_in):
 
 def test_what_a_guest_asked_for_goes_along_when_they_sign_in(app, person):
     someone = Person(app, "p@example.org", 0)
-    accounts_hash = accounts.hash_password("right")
-    db.store.write(lambda: db.execute("UPDATE users SET password_hash = ? WHERE id = ?", (accounts_hash, someone.id)))
+    known = accounts.hash_password("right")
+    db.store.write(lambda: db.execute("UPDATE users SET password_hash = ? WHERE id = ?", (known, someone.id)))
     client = app.test_client()
     page = client.get("/kinds/free").text
     job_id = _send(client, "/kinds/free", page, text="mine").headers["Location"].rpartition("/")[2]
@@ -105,7 +104,6 @@ def test_no_refusal_speaks_of_more_than_its_own_request(service, person):
     with gevent.Timeout(10):
         while someone.job(job_id)["money"] != "consumed":
             gevent.sleep(0.01)
-    import sqlite3
     other = sqlite3.connect(db.store.path, isolation_level=None)
     db.store.busy_seconds = 0.1
     other.execute("BEGIN IMMEDIATE")

@@ -236,6 +236,24 @@ def test_what_was_set_stays_in_production_and_on_a_host():
     assert (made.production, made.host, made.proxy_hops) == (False, "127.0.0.1", 0)
 
 
+def test_production_takes_an_empty_file_for_a_vanished_database(settings, tmp_path):
+    (tmp_path / "ainori.db").touch()
+    with pytest.raises(SettingsError, match="or an empty file"):
+        create_app(settings(PRODUCTION=1, KINDS="", EXTRA_KINDS=""))
+    assert (tmp_path / "ainori.db").stat().st_size == 0
+
+
+def test_points_are_not_kept_in_memory():
+    with pytest.raises(SettingsError, match="must be a file"):
+        load(DATABASE_PATH=":memory:")
+
+
+def test_a_dotenv_that_is_not_utf8_is_told_in_one_line(tmp_path):
+    (tmp_path / ".env").write_bytes("SITE_NAME=相乗り".encode("cp932"))
+    with pytest.raises(SettingsError, match="is not UTF-8 text"):
+        Settings.load({}, dotenv=tmp_path / ".env")
+
+
 def test_production_creates_no_database_unless_allowed(settings, tmp_path):
     chosen = {"PRODUCTION": 1, "SUPPORT_CONTACT": "help@example.org", "KINDS": "sample", "EXTRA_KINDS": ""}
     with pytest.raises(SettingsError, match="There is no database at .* set ALLOW_NEW_DATABASE=1"):

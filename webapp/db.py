@@ -411,8 +411,6 @@ def prepare(path, schema, migrations, may_create=True):
     if sqlite3.sqlite_version_info < SQLITE_OLDEST:
         raise SettingsError(f"SQLite {sqlite3.sqlite_version} is too old: 3.38 or newer is needed.")
     _refuse_network_volume(path)
-    if str(path) == ":memory:":
-        raise SettingsError("DATABASE_PATH must be a file: points that live in memory are gone at the next restart.")
     empty = not path.exists() or path.stat().st_size == 0
     if empty and not may_create:
         raise SettingsError(f"There is no database at {path}, or an empty file. In production it is not created by itself, since a "

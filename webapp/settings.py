@@ -160,6 +160,8 @@ class Settings:
                 raise SettingsError(f"{name} must not be empty.")
         if self.port > 65535:
             raise SettingsError(f"PORT={self.port} must be at most 65535.")
+        if self.database_path == ":memory:":
+            raise SettingsError("DATABASE_PATH must be a file: points that live in memory are gone at the next restart.")
         key = self.values["SECRET_KEY"]
         if key and (key.lower() in _WEAK_KEYS or len(key) < 32):
             raise SettingsError("SECRET_KEY is too easy to guess: leave it empty (one is made and kept beside the "
