@@ -11,7 +11,6 @@ from contextlib import closing
 import pytest
 
 from tests.server import Server
-from webapp.crashtest import CrashTest, Work
 
 NONE_USED = "The work was interrupted. No points were used."
 RETURNED = "The work was interrupted. The 1 point it had used has been returned (balance 3)."
@@ -387,18 +386,3 @@ def test_preload_is_refused_in_words(tmp_path):
 def test_an_app_that_cannot_start_says_why_once_and_ends(tmp_path):
     log = refused_to_start(Server(tmp_path, {"KINDS": "nonsense"}))
     assert log.count("Ainori cannot start: The kind module 'webapp.kinds.nonsense' cannot be imported") == 1
-
-
-# ------------------------------------------------------------------------------------- the crash test
-
-def test_a_round_of_the_crash_test_finds_nothing(tmp_path):
-    work = Work("sample", {"seconds": 0.4}, {"seconds": 0.4, "fail": True}, {"seconds": 0})
-    test = CrashTest(tmp_path, work, kinds="sample", seed=20261130, within_ms=3000)
-    try:
-        test.begin()
-        while not test.enough(6) and len(test.trials) < 15:
-            assert test.run(test.next_aim()).breaches == []
-    finally:
-        test.close()
-    assert test.enough(6), {state: test.hits(state) for state in test.wanted}
-    assert all(trial.told_at_once == len(trial.jobs) for trial in test.trials), "the first answer is the truth"

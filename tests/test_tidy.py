@@ -12,7 +12,7 @@ from webapp.settings import SETTINGS
 
 # Leftwards only: a room imports rooms of the lines above its own, never of its own or below.
 ROOMS = [
-    {"errors"},
+    {"errors", "served", "verdicts"},
     {"settings"},
     {"db"},
     {"models"},
@@ -22,7 +22,7 @@ ROOMS = [
     {"jobs"},
     {"runner"},
     {"recovery"},
-    {"service"},
+    {"service", "sabotage"},
     {"messages", "live"},
     {"web"},
     {"crashtest"},
@@ -38,7 +38,7 @@ ONLY_IN = {
     "flask": {"web", "pages", "api", "openapi", "cli", "crashtest", "__init__"},
     "flask_babel": {"messages", "web", "pages", "api", "cli", "__init__"},
     "peewee": {"db", "models"},
-    "sqlite3": {"db", "jobs", "recovery", "cli", "crashtest"},  # jobs, recovery: a ledger that cannot be read
+    "sqlite3": {"db", "jobs", "recovery", "cli", "crashtest", "verdicts"},  # jobs, recovery: a ledger that cannot be read
 }
 # Machinery of kinds: the public surface, and nothing else of ours.
 FOR_KINDS = {"webapp.kinds", "webapp.errors"}

@@ -1,23 +1,19 @@
-"""``flask crashtest``: kill a real server with SIGKILL at random moments, and check what stands afterwards.
+"""``flask crashtest``: strike a real server down, again and again, and check what stands afterwards.
 
-A trial: several people submit; the server's whole process group dies at a moment drawn over the
-measured life of a job; the rows at that moment are read from a copy of the dead file; the server
-starts again on that file. What must be true then is worked out from those rows alone, with none of
-the application's own code: this module imports nothing of ours but the path of the code.
+A trial: several people submit; a blow falls at a moment drawn over the measured life of a job, or at
+one chosen statement of the writer; the rows at that moment are read from a copy of the dead file; the
+server starts again on that file. What must be true then is worked out from those rows alone
+(``verdicts.py``), with none of the application's own code.
 """
 import hashlib
 import http.client
 import json
-import os
 import random
 import secrets
-import select
 import shutil
 import signal
-import socket
 import sqlite3
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,346 +26,34 @@ from pathlib import Path
 
 import click
 
-from webapp import ROOT
+from webapp import verdicts
+from webapp.served import Server, multipart
+from webapp.verdicts import AFTER, BEFORE, ENDS, FINISHED, PENDING, RUNNING, SETTLING, STATES, read_dead, read_live
 
-PENDING, BEFORE, AFTER, SETTLING = "pending", "before the charge", "after the charge", "settling"
-RUNNING, FINISHED = "running", "finished before"
+# How the server is struck, and how often each, of those that are asked for.
+BLOWS = {
+    "kill": 10,       # SIGKILL to the whole group, at a random moment
+    "statement": 5,   # the same, just before one statement of the writer
+    "term": 2,        # SIGTERM to the master, as a host does before it ends or moves it
+    "hup": 2,         # SIGHUP: a new worker beside the old one
+    "stop": 3,        # SIGSTOP beyond stale, and SIGCONT; alone, beside a second server, or taken for dead by it
+}
+# The blow that shows that a protection is missing.
+BLOWS_OF_BREAK = {"fence": ["stop"], "settle": ["kill"], "reap": ["kill"]}
 ANY = "any moment"
-STATES = (PENDING, BEFORE, AFTER, RUNNING, SETTLING, FINISHED)
 # Every state that a life passes through is aimed at until this share of the kills has hit it.
 AIMED_SHARE = 0.15
 SHARE_LEAST = 0.1
 EXTRA_TRIALS_MAX = 2  # times the trials asked for, if a state has not been hit often enough
+FILE_TRIALS = 50      # then a new file: reading all of it each time must stay quick
 POINTS_EACH = 1_000_000
+# Short, so that a trial meets what is on both sides of them.
+LIMITS = {"DRAIN_SECONDS": "0.2", "HEARTBEAT_SECONDS": "0.25", "WORKER_STALE_SECONDS": "1",
+          "RECOVERY_INTERVAL_SECONDS": "0.5"}
+STALE_SECONDS = 1.0
+EXIT_SECONDS_MAX = 5
 START_SECONDS_MAX = 30
-STOP_SECONDS_MAX = 15
 
-
-# ------------------------------------------------------------------------------------ a real server
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: dict
-    body: bytes
-
-    def json(self):
-        return json.loads(self.body)
-
-
-class Server:
-    """This code as it is served: gunicorn in a process group of its own, on a free loopback port.
-
-    ``folder`` holds the file and the log (``server.log``), and stays when the server dies. Settings
-    that would reach out of it (production, alerts) are off; ``environ`` has the last word.
-    """
-
-    def __init__(self, folder, environ=()):
-        self.folder, self.port = Path(folder), _free_port()
-        self.database, self.log = self.folder / "ainori.db", self.folder / "server.log"
-        self.environ = {
-            **{name: value for name, value in os.environ.items()
-               if name not in ("WEB_CONCURRENCY", "GUNICORN_CMD_ARGS")},
-            "DATABASE_PATH": str(self.database), "HOST": "127.0.0.1", "PORT": str(self.port), "PRODUCTION": "0",
-            "PROXY_HOPS": "0", "SECRET_KEY": "", "ALERT_URLS": "", **dict(environ)}
-        self.process = self._alive = None
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self):
-        """Start; returns the moment (``time.monotonic()``) at which the port was open. Raises ``RuntimeError``."""
-        # Every process of the server holds this pipe: it ends when the last of them is dead, which a
-        # signal of 0 to the group does not tell where nobody buries the dead.
-        self._alive, held = os.pipe()
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "gunicorn", "wsgi:app"], cwd=ROOT, env=self.environ, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True, pass_fds=(held,))
-        os.close(held)
-        ends = time.monotonic() + START_SECONDS_MAX
-        while time.monotonic() < ends:
-            if self.process.poll() is not None:
-                raise RuntimeError(f"the server ended with {self.process.returncode} while it started")
-            if self._port_is_open():
-                return time.monotonic()
-            time.sleep(0.002)
-        raise RuntimeError(f"the server's port did not open within {START_SECONDS_MAX} s")
-
-    def kill(self, number=signal.SIGKILL):
-        """The signal to the whole process group, master and worker at once; returns when all of it is dead."""
-        if self.process is None:
-            return
-        try:
-            os.killpg(self.process.pid, number)
-        except ProcessLookupError:
-            pass
-        self.wait()
-
-    def wait(self, seconds=STOP_SECONDS_MAX):
-        """Wait until every process of the server is dead."""
-        self.process.wait(seconds)
-        if not select.select([self._alive], [], [], seconds)[0]:
-            raise RuntimeError(f"a process of the server still lives {seconds} s after its master")
-        ends = time.monotonic() + seconds
-        while self._is_open() and time.monotonic() < ends:
-            time.sleep(0.002)  # the kernel closes what a dead process held one by one, the pipe perhaps first
-        os.close(self._alive)
-        # The kernel closes a dying process's files one by one: the port may outlive the pipe by a moment,
-        # and must not be taken for the next server's.
-        while self._port_is_open():
-            time.sleep(0.001)
-        self.process = self._alive = None
-
-    def _port_is_open(self):
-        try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            return True
-        except OSError:
-            return False
-
-    def _is_open(self):
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-                # A port of its own range, closed, can be connected to itself.
-                return connection.getsockname() != connection.getpeername()
-        except OSError:
-            return False
-
-    def flask(self, *args):
-        """Run a ``flask`` command on this server's file; returns the completed process."""
-        return subprocess.run([sys.executable, "-m", "flask", "--app", "wsgi", *args], cwd=ROOT, env=self.environ,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-
-    def log_end(self, lines=20):
-        text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        return "\n".join(text.splitlines()[-lines:])
-
-    def request(self, method, path, body=None, *, token=None, headers=(), timeout=10):
-        """One request on a connection of its own (no proxy). ``body``: bytes, or anything JSON takes."""
-        headers = {"Connection": "close", **dict(headers)}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        if body is not None and not isinstance(body, bytes):
-            body, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        try:
-            connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            return Answer(answer.status, dict(answer.headers), answer.read())
-        finally:
-            connection.close()
-
-
-def multipart(fields, upload_field, name, content):
-    """``(body, headers)`` of a form with one file, as a browser sends it."""
-    boundary = f"----{secrets.token_hex(12)}"
-    parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
-             for key, value in fields.items()]
-    name = name.replace('"', "_").replace("\r", "_").replace("\n", "_")
-    parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{upload_field}"; filename="{name}"\r\n'
-                 "Content-Type: application/octet-stream\r\n\r\n".encode() + content + b"\r\n")
-    return (b"".join(parts) + f"--{boundary}--\r\n".encode(),
-            {"Content-Type": f"multipart/form-data; boundary={boundary}"})
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-# ------------------------------------------------------------------------------------- the raw rows
-
-@dataclass
-class Rows:
-    """What stands in a file: jobs by id, entries by id, finished steps by job and name."""
-
-    jobs: dict
-    entries: dict
-    steps: dict
-
-    def __post_init__(self):
-        self._of_job = {(entry["job_id"], entry["kind"]): entry for entry in self.entries.values()}
-
-    def of(self, job_id):
-        """``(consume, refund)``: this job's ledger entries, or ``None``."""
-        return self._of_job.get((job_id, "consume")), self._of_job.get((job_id, "refund"))
-
-    def balance(self, user_id, up_to):
-        return sum(entry["points"] for entry in self.entries.values()
-                   if entry["user_id"] == user_id and entry["id"] <= up_to)
-
-    def state(self, job_id):
-        job = self.jobs[job_id]
-        if job["status"] == "pending":
-            return PENDING
-        if job["status"] == "running":
-            return RUNNING if not job["cost"] else AFTER if self.of(job_id)[0] else BEFORE
-        return SETTLING if job["settlement"] == "due" else FINISHED
-
-
-def read_live(path):
-    """The rows of a file that a server has open. Read-only: closing it changes nothing."""
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
-        return _read(connection)
-
-
-def read_dead(path, folder):
-    """The rows of a file whose server is dead, from a copy: the file stays as the dead left it, and the
-    next start meets its journal."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for ending in ("", "-wal"):
-        if path.with_name(path.name + ending).exists():
-            shutil.copyfile(path.with_name(path.name + ending), folder / f"copy.db{ending}")
-    with closing(sqlite3.connect(folder / "copy.db")) as connection:
-        return _read(connection)
-
-
-def _read(connection):
-    connection.row_factory = sqlite3.Row
-    connection.execute("BEGIN")  # one moment for all of it
-    return Rows(
-        {row["id"]: dict(row) for row in connection.execute("SELECT * FROM jobs")},
-        {row["id"]: dict(row) for row in connection.execute("SELECT * FROM ledger_entries ORDER BY id")},
-        {(row["job_id"], row["name"]): dict(row) for row in connection.execute("SELECT * FROM job_steps")})
-
-
-# -------------------------------------------------------------------------------- what must be true
-
-@dataclass(frozen=True)
-class Expected:
-    """What must be true of a job that was ``state`` at the kill. ``goes_on``: it is still to be finished."""
-
-    state: str
-    goes_on: bool
-    status: str | None = None
-    code: str | None = None
-    money: str | None = None
-    attempts_spent: int = 0
-
-
-def expectation(rows, job_id):
-    """From the rows at the kill alone.
-
-    Pending: nothing had happened, so it goes on. Running: interrupted; its points, if any, return,
-    unless its kind may be repeated and attempts are left: then it goes on. Failed and not settled: its
-    points return. Final: nothing changes.
-    """
-    job, (taken, returned) = rows.jobs[job_id], rows.of(job_id)
-    state, spent = rows.state(job_id), job["attempts_spent"]
-    if state == PENDING:
-        return Expected(state, True, attempts_spent=spent)
-    if job["status"] == "running":
-        spent += 1
-        if job["on_interrupt"] == "retry" and spent < job["max_attempts"]:
-            return Expected(state, True, attempts_spent=spent)
-        return Expected(state, False, "failed", "INTERRUPTED", "refunded" if taken else "none", spent)
-    if job["status"] == "failed":
-        return Expected(state, False, "failed", job["error_code"], "refunded" if taken else "none", spent)
-    money = "refunded" if returned else "consumed" if taken else "none"
-    return Expected(state, False, "succeeded", None, money, spent)
-
-
-def judge(answer, expected, job, rows):
-    """What the API's answer is worth: ``true``, ``not yet`` (it claims nothing wrong), or what is wrong with it.
-
-    ``rows``: the file now, for the balance that the sentence names.
-    """
-    status, code, money = answer["status"], (answer["error"] or {}).get("code"), answer["money"]
-    if expected.goes_on:
-        if code in ("INTERRUPTED", "TIMED_OUT"):
-            return f"says {code}, but it was {expected.state} and goes on"
-        return "true"
-    if status in ("pending", "running") or (status == "failed" and money == "checking"):
-        return "not yet"
-    if (status, code, money) != (expected.status, expected.code, expected.money):
-        return (f"says {status}, {code}, points {money}; it was {expected.state}, so it must be {expected.status}, "
-                f"{expected.code}, points {expected.money}")
-    return _judge_sentence(answer["money_message"], expected, job, rows)
-
-
-def _judge_sentence(sentence, expected, job, rows):
-    """The claims are fixed: none used, or returned with the balance after it; never both."""
-    claims = []
-    if expected.code == "INTERRUPTED":
-        claims.append("interrupted")
-    if expected.money == "none":
-        claims.append("No points were used")
-    if expected.money == "refunded":
-        returned = rows.of(job["id"])[1]
-        if returned is None:
-            return "says the points were returned, but the ledger has no such entry"
-        claims += [f"{job['cost']} point", "returned", f"balance {rows.balance(job['user_id'], returned['id'])})"]
-    said = sentence.replace(",", "")
-    missing = [claim for claim in claims if claim not in said]
-    if missing or (expected.money != "none") == ("No points were used" in sentence):
-        return f"says {sentence!r}, which lacks {missing} or contradicts points {expected.money}"
-    return "true"
-
-
-def check_books(rows):
-    """Every breach of the ledger, recomputed from the raw rows."""
-    balances, seen = Counter(), Counter()
-    for entry in rows.entries.values():
-        user, job = entry["user_id"], rows.jobs.get(entry["job_id"])
-        balances[user] += entry["points"]
-        seen[entry["job_id"], entry["kind"]] += entry["job_id"] is not None
-        if entry["balance_after"] != balances[user] or balances[user] < 0:
-            yield f"entry {entry['id']} says balance {entry['balance_after']}; the sum is {balances[user]}"
-        if entry["kind"] != "grant" and (job is None or job["user_id"] != user or job["cost"] != abs(entry["points"])):
-            yield f"entry {entry['id']} ({entry['kind']} {entry['points']}) does not fit its job"
-    for (job_id, kind), count in seen.items():
-        if count > 1:
-            yield f"{rows.jobs[job_id]['number']}: {count} entries of {kind}"
-    for job_id, job in rows.jobs.items():
-        taken, returned = seen[job_id, "consume"], seen[job_id, "refund"]
-        if returned > taken:
-            yield f"{job['number']}: returned what was never consumed"
-        if job["status"] == "failed" and job["settlement"] == "settled" and taken != returned:
-            yield f"{job['number']}: failed and settled, consumed {taken} times, returned {returned} times"
-
-
-def check_rows(before, after, expected, life_charges):
-    """What the file must say when everything has ended, against the rows at the kill."""
-    for entry_id, entry in before.entries.items():
-        if after.entries.get(entry_id) != entry:
-            yield f"entry {entry_id} was {entry} at the kill and is {after.entries.get(entry_id)}"
-    for key, step in before.steps.items():
-        if after.steps.get(key) != step:
-            yield f"step {key[1]!r} of {before.jobs[key[0]]['number']} was done and is not as it was"
-    for job_id, old in before.jobs.items():
-        new, must = after.jobs.get(job_id), expected[job_id]
-        if new is None:
-            yield f"{old['number']} ({must.state}) is lost"
-            continue
-        for wrong in _check_job(old, new, must, after.of(job_id), life_charges):
-            yield f"{old['number']} ({must.state} at the kill): {wrong}"
-
-
-def _check_job(old, new, must, entries, life_charges):
-    taken, returned = entries
-    if new["status"] not in ("succeeded", "failed") or new["settlement"] not in ("none", "settled"):
-        yield f"has not ended: {new['status']}, {new['settlement']}"
-    if must.state == FINISHED and any(old[name] != new[name] for name in old):
-        yield f"was final and has changed: {[name for name in old if old[name] != new[name]]}"
-    if new["attempts_spent"] != must.attempts_spent:
-        yield f"attempts spent {new['attempts_spent']}, not {must.attempts_spent}"
-    if must.goes_on:
-        if new["error_code"] in ("INTERRUPTED", "TIMED_OUT", "INTERNAL_ERROR"):
-            yield f"ended {new['error_code']}, but nothing stood in its way"
-        if new["status"] == "succeeded" and life_charges and (taken is None or returned is not None):
-            yield f"succeeded, consumed: {taken is not None}, returned: {returned is not None}"
-        return
-    money = "refunded" if returned else "consumed" if taken else "none"
-    if (new["status"], new["error_code"], money) != (must.status, must.code, must.money):
-        yield (f"{new['status']}, {new['error_code']}, points {money}; it must be {must.status}, {must.code}, "
-               f"points {must.money}")
-
-
-# --------------------------------------------------------------------------------------- the trials
 
 @dataclass(frozen=True)
 class Work:
@@ -392,50 +76,90 @@ class Person:
 
 @dataclass
 class Trial:
-    """One kill, and what came of it."""
+    """One blow, and what came of it."""
 
     number: int
+    blow: str
     aim: str
-    killed_after_seconds: float = 0.0
-    kills: int = 1
+    struck_after_seconds: float = 0.0
+    kills: int = 0
     states: Counter = field(default_factory=Counter)
     outcomes: Counter = field(default_factory=Counter)
     truth_ms: float | None = None
     told_at_once: int = 0
     jobs: list = field(default_factory=list)
     breaches: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
 
 
 class CrashTest:
-    """Trials on one throw-away file. ``slots`` fewer than ``people``: so somebody always waits."""
+    """Trials on throw-away files. ``slots`` fewer than ``people``: so somebody always waits.
 
-    def __init__(self, folder, work, *, kinds, people=5, slots=3, seed=0, within_ms=1000):
+    ``blows``: those that fall, of ``BLOWS``. ``broken``: a protection that is taken out of the server.
+    """
+
+    def __init__(self, folder, work, *, kinds, people=5, slots=3, seed=0, within_ms=1000, blows=tuple(BLOWS),
+                 broken=None):
         self.folder, self.work, self.within_ms = Path(folder), work, within_ms
         self.random, self.seed = random.Random(seed), seed
-        self.server = Server(folder, {"KINDS": kinds, "MAX_RUNNING_JOBS": str(slots)})
-        self.people_count, self.slots = people, slots
-        self.people, self.trials, self.life, self.repeats = [], [], {}, False
-        self._sent = 0
+        self.people_count, self.slots, self.blows, self.broken = people, slots, tuple(blows), broken
+        self._environ = {**LIMITS, "KINDS": kinds, "MAX_RUNNING_JOBS": str(slots)}
+        self.server, self.people, self.trials, self.life, self.repeats = None, [], [], {}, False
+        self.statements, self.recovery_statements = Counter(), Counter()  # name: how often it was struck at
+        self._sent = self._files = 0
+        self._known_breaches = set()
         self._pool = ThreadPoolExecutor(people + 1)
 
     # ------------------------------------------------------------------------------------ beginning
 
     def begin(self):
         """Start, make people, and measure the life of a job: seconds from the request to each event."""
-        self.server.start()
-        self._ask("GET", "/healthz")
-        self.people = self._add_people()
+        self._new_file()
         lives = [self._live(self.work.params, person) for person in self.people[:3]]
         self.life = {event: statistics.median(life[event] for life in lives) for event in lives[0]}
         self.repeats = all(job["on_interrupt"] == "retry" for job in read_live(self.server.database).jobs.values())
         if self.work.failing is not None:
             failed = self._live(self.work.failing, self.people[0])
             self.life |= {event: failed[event] for event in ("failed", "settled") if event in failed}
+        if "statement" in self.blows:
+            self._learn_statements()
         return self.life
 
+    def finish(self):
+        """No trial more: what the operator's audit says of the last file belongs to the last trial."""
+        self._breach(self.trials[-1], self.close_file())
+
     def close(self):
-        self.server.kill()
+        if self.server is not None:
+            self.server.kill()
         self._pool.shutdown(wait=False)
+
+    def _new_file(self):
+        self._files += 1
+        folder = self.folder / str(self._files)
+        folder.mkdir(parents=True)
+        self.server = Server(folder, self._environ)
+        self._serve()
+        self.server.request("GET", "/healthz")  # the file is there when somebody has been answered
+        self.people = self._add_people()
+
+    def close_file(self):
+        """No trial more on this file. Returns what the operator's own audit says against it."""
+        done = self.server.flask("audit")
+        self.server.kill()
+        return [f"flask audit says: {done.stdout}{done.stderr}"] if done.returncode else []
+
+    def _serve(self, server=None, **orders):
+        """Start the server, with the sabotage that is ordered. Returns the moment its port was open."""
+        server = server or self.server
+        self._order(server, orders)
+        return server.start()
+
+    def _order(self, server, orders):
+        if self.broken is not None:
+            orders = {**orders, "break": self.broken}
+        server.app = "webapp.sabotage:serve()" if orders else "wsgi:app"
+        (server.folder / "sabotage.json").write_text(json.dumps(orders))
 
     def _add_people(self):
         """Plain rows: nothing in the file needs functions of the application."""
@@ -463,6 +187,32 @@ class CrashTest:
                                         (job_id,)).fetchall()
         return {event: max(datetime.fromisoformat(at).timestamp() - sent_at, 0.0) for event, at in events}
 
+    def _learn_statements(self):
+        """What the writer runs in a life of the work, and in the recovery from a kill in the middle of one."""
+        path = self.server.folder / "statements"
+        self.server.kill()
+        self._serve(trace=str(path))
+        self.server.request("GET", "/healthz")
+        begun = len(path.read_text().splitlines())
+        for params in (self.work.params, self.work.failing):
+            if params is not None:
+                self._live(params, self.people[0])
+        lived = len(path.read_text().splitlines())
+        for person in self.people:
+            self._submit(person, self.work.params)
+        time.sleep((self.life.get("charged", self.life["claimed"]) + self.seconds) / 2)
+        self.server.kill()
+        struck = len(path.read_text().splitlines())
+        self._serve(trace=str(path))
+        self.server.request("GET", "/healthz")
+        recovered = len(path.read_text().splitlines())
+        self._until_ended()
+        names = path.read_text().splitlines()
+        self.statements = Counter(dict.fromkeys(names[begun:lived], 0))
+        self.recovery_statements = Counter(dict.fromkeys(names[struck:recovered], 0))
+        self.server.kill()
+        self._serve()
+
     @property
     def charges(self):
         return "charged" in self.life
@@ -478,67 +228,250 @@ class CrashTest:
         states = [PENDING, *((BEFORE, AFTER) if self.charges else (RUNNING,))]
         return [*states, SETTLING] if self.work.failing is not None or not self.repeats else states
 
-    # ------------------------------------------------------------------------------------- one trial
+    # ------------------------------------------------------------------------------- what comes next
+
+    @property
+    def killed(self):
+        """The trials whose blow was an abrupt death."""
+        return [trial for trial in self.trials if trial.kills]
 
     def hits(self, state):
         """How many kills found at least one job in this state."""
-        return sum(1 for trial in self.trials if trial.states[state])
+        return sum(1 for trial in self.killed if trial.states[state])
 
-    def next_aim(self):
-        """The state hit least, while it has been hit too rarely; else any moment of the whole life."""
+    def next_trial(self):
+        """The next blow, drawn by weight; a kill is aimed at the state hit least while that is hit too rarely."""
+        blow = self.random.choices(self.blows, [BLOWS[blow] for blow in self.blows])[0]
         rarest = min(self.wanted, key=self.hits)
-        return rarest if self.hits(rarest) < AIMED_SHARE * (len(self.trials) + 1) else ANY
+        rare = self.hits(rarest) < AIMED_SHARE * (len(self.killed) + 1)
+        return self.run(blow, rarest if blow == "kill" and rare else ANY)
+
+    def missed(self):
+        """States hit in less than a tenth of the kills."""
+        return [state for state in self.wanted if self.killed and self.hits(state) < SHARE_LEAST * len(self.killed)]
 
     def enough(self, trials):
-        """Whether so many trials are done, and each state has been hit in a tenth of them."""
-        done = len(self.trials)
-        return done >= trials and all(self.hits(state) >= SHARE_LEAST * done for state in self.wanted)
+        """Whether so many trials are done, and each state has been hit in a tenth of the kills."""
+        return len(self.trials) >= trials and (not self.missed() or self.broken is not None)
 
-    def run(self, aim):
-        """One trial: submit, kill, look at the dead file, start again, check."""
-        trial = Trial(len(self.trials) + 1, aim)
+    # ------------------------------------------------------------------------------------- one trial
+
+    def run(self, blow, aim=ANY):
+        """One trial: submit, strike, look at the file, go on, check."""
+        trial = Trial(len(self.trials) + 1, blow, aim)
+        if self.trials and len(self.trials) % FILE_TRIALS == 0:
+            self._breach(trial, self.close_file())
+            self._new_file()
         known = set(read_live(self.server.database).jobs)
-        twice = aim == SETTLING and (self.work.failing is None or self.random.random() < 0.5)
-        answers = self._submit_and_kill(trial, watch=aim == SETTLING and not twice)
-        before = read_dead(self.server.database, self.folder / "dead")
-        if twice:
-            before = self._kill_in_recovery(trial, before)
-        expected = {job_id: expectation(before, job_id) for job_id in before.jobs}
-        trial.jobs = [job_id for job_id in before.jobs if job_id not in known]
-        trial.states = Counter(expected[job_id].state for job_id in trial.jobs)
-        for answer in answers:
-            self._check_accepted(trial, answer, before)
-        opened = self.server.start()
-        self._check_truth(trial, opened, before, expected)
-        self._check_nobody_is_locked_out(trial, before, expected)
-        audit = self._pool.submit(self.server.flask, "audit")
+        before, expected = getattr(self, f"_{blow}")(trial, known)
         self._until_ended()
         after = read_live(self.server.database)
-        trial.breaches += check_rows(before, after, expected, self.charges)
-        trial.breaches += check_books(after)
-        if audit.result().returncode != 0:
-            trial.breaches.append(f"flask audit says: {audit.result().stdout}{audit.result().stderr}")
+        self._breach(trial, verdicts.check_rows(before, after, expected, self.charges))
+        self._breach(trial, verdicts.check_books(after))
+        self._breach(trial, verdicts.check_events(after))
         for job_id in trial.jobs:
             trial.outcomes[expected[job_id].state, _outcome(after, job_id)] += 1
         self.trials.append(trial)
         return trial
 
-    def _submit_and_kill(self, trial, watch):
-        """Everybody submits, the first at once, the others a little later; then the blow. Returns the answers."""
-        sent_at = time.monotonic()
-        later = [0.0, *(self.random.uniform(0, self.seconds / 3) for _ in self.people[1:])]
-        moment = self._moment(trial.aim)
-        asked = [self._pool.submit(self._submit_at, sent_at + offset, person, self._params(watch))
-                 for offset, person in zip(later, self.people, strict=True)]
+    def _breach(self, trial, found):
+        """Add what was not found by an earlier trial: a file that is wrong stays wrong."""
+        new = [breach for breach in found if breach not in self._known_breaches]
+        trial.breaches += new
+        self._known_breaches.update(new)
+
+    def _look(self, trial, rows, known, dead=True):
+        """What must become of everything that stands in these rows."""
+        expected = {job_id: verdicts.expectation(rows, job_id, dead) for job_id in rows.jobs}
+        trial.jobs = [job_id for job_id in rows.jobs if job_id not in known]
+        trial.states = Counter(expected[job_id].state for job_id in trial.jobs)
+        return expected
+
+    def _kill(self, trial, known):
+        """SIGKILL to all of it, at a random moment; sometimes once more while the next start recovers."""
+        twice = trial.aim == SETTLING and (self.work.failing is None or self.random.random() < 0.5)
+        watch = trial.aim == SETTLING and not twice
+        asked, sent_at = self._everybody(watch)
         if watch:
             for one in asked:
                 one.result()
             self._until_due(self._waves * self.life.get("failed", self.seconds) + 1)
         else:
-            time.sleep(max(sent_at + moment - time.monotonic(), 0))
-        trial.killed_after_seconds = time.monotonic() - sent_at
+            self._wait_for_moment(trial, sent_at)
+        return self._after_death(trial, known, asked, sent_at, twice)
+
+    def _statement(self, trial, known):
+        """SIGKILL just before one statement of the writer, in a life or while a start recovers."""
+        if self.recovery_statements and self.random.random() < 0.3:
+            asked, sent_at = self._everybody()
+            self._wait_for_moment(trial, sent_at)
+            return self._after_death(trial, known, asked, sent_at, twice=True)
+        name = min(self.statements, key=lambda name: (self.statements[name], self.random.random()))
         self.server.kill()
-        return [one.result() for one in asked]  # all of them, before another server could hear them
+        # Not before the first submit: a start runs some of the same statements.
+        self._serve(kill_at=name, times=self.random.randint(1, 1 + self.people_count // 2), after="_climb")
+        asked, sent_at = self._everybody(self.work.failing is not None and self.random.random() < 0.5)
+        ends = sent_at + self._waves * self.seconds + 1
+        while self.server.process.poll() is None and time.monotonic() < ends:
+            time.sleep(0.005)
+        self._note_statement(trial, self.statements, name)
+        return self._after_death(trial, known, asked, sent_at)
+
+    def _note_statement(self, trial, counter, name):
+        reached = self.server.process.poll() is not None
+        counter[name] += 1
+        trial.notes.append(f"at '{name}'" if reached else f"'{name}' was not reached")
+
+    def _after_death(self, trial, known, asked, sent_at, twice=False):
+        """Make sure that it is dead, start it again, and hear what everybody is told."""
+        trial.struck_after_seconds = time.monotonic() - sent_at
+        self.server.kill()
+        trial.kills += 1
+        answers = [one.result() for one in asked]  # all of them, before another server could hear them
+        before = read_dead(self.server.database, self.folder / "dead")
+        if twice:
+            before = self._kill_in_recovery(trial, before)
+        expected = self._look(trial, before, known)
+        self._check_accepted(trial, answers, before)
+        opened = self._serve()
+        self._check_truth(trial, self.server, opened, before, expected)
+        self._check_nobody_is_locked_out(trial, before, expected)
+        return before, expected
+
+    def _kill_in_recovery(self, trial, first):
+        """Start again, and kill again between reap and settle, or at a statement. Returns the rows then."""
+        if self.recovery_statements and self.random.random() < 0.5:
+            name = min(self.recovery_statements, key=lambda name: (self.recovery_statements[name],
+                                                                   self.random.random()))
+            self._order(self.server, {"kill_at": name, "times": self.random.randint(1, 2)})
+            self.server.launch()
+            ends = time.monotonic() + 3
+            while self.server.process.poll() is None and time.monotonic() < ends:
+                time.sleep(0.005)
+            self._note_statement(trial, self.recovery_statements, name)
+        else:
+            locks = self._locks()
+            self._order(self.server, {})
+            self.server.launch()
+            ends = time.monotonic() + START_SECONDS_MAX
+            while not self._locks() - locks and time.monotonic() < ends:
+                pass  # recovery begins when the new worker's lock file is there
+            self._until_due(0.5)
+        self.server.kill()
+        trial.kills += 1
+        second = read_dead(self.server.database, self.folder / "dead")
+        for job_id, job in first.jobs.items():
+            must, now = verdicts.expectation(first, job_id), second.jobs.get(job_id)
+            untouched = now is not None and (now["status"], now["attempt"]) == (job["status"], job["attempt"])
+            if not must.goes_on and not untouched and (now is None or now["error_code"] != must.code):
+                trial.breaches.append(f"{job['number']} was {must.state}; after a start that was killed: {now}")
+        return second
+
+    def _term(self, trial, known):
+        """Told to stop as a host does it: it drains, and is gone within seconds."""
+        asked, sent_at = self._everybody()
+        self._wait_for_moment(trial, sent_at)
+        at_signal, told_at = read_live(self.server.database), time.monotonic()
+        self.server.send(signal.SIGTERM, whole_group=False)
+        code = self.server.wait()
+        if code != 0 or time.monotonic() - told_at > EXIT_SECONDS_MAX:
+            trial.breaches.append(f"ended with {code}, {time.monotonic() - told_at:.1f} s after it was told to")
+        answers = [one.result() for one in asked]
+        before = read_dead(self.server.database, self.folder / "dead")
+        self._breach(trial, verdicts.check_drained(at_signal, before, gone=True))
+        expected = self._look(trial, before, known)
+        self._check_accepted(trial, answers, before, may_refuse=True)
+        opened = self._serve()
+        self._check_truth(trial, self.server, opened, before, expected)
+        self._check_nobody_is_locked_out(trial, before, expected)
+        return before, expected
+
+    def _hup(self, trial, known):
+        """A reload: a new worker serves beside the old one, which drains."""
+        asked, sent_at = self._everybody()
+        self._wait_for_moment(trial, sent_at)
+        at_signal, locks = read_live(self.server.database), self._locks()
+        self.server.send(signal.SIGHUP, whole_group=False)
+        answers = [one.result() for one in asked]
+        ends = time.monotonic() + START_SECONDS_MAX
+        while (now := self._locks()) & locks or not now:
+            if time.monotonic() > ends:
+                raise RuntimeError(f"no new worker alone {START_SECONDS_MAX} s after the reload")
+            time.sleep(0.01)
+        self._until_ended()
+        before = read_live(self.server.database)
+        self._breach(trial, verdicts.check_drained(at_signal, before, gone=False))
+        expected = self._look(trial, before, known)
+        trial.states = Counter(at_signal.state(job_id) for job_id in at_signal.jobs if job_id not in known)
+        self._check_accepted(trial, answers, before, may_refuse=True)
+        self._check_truth(trial, self.server, time.monotonic(), before, expected)
+        self._check_nobody_is_locked_out(trial, before, expected)
+        return before, expected
+
+    def _stop(self, trial, known):
+        """Paused beyond stale, and continued: nobody may take it for dead, whatever its heartbeat says; but if
+        its lock file is gone they must, and then it may write nothing more."""
+        asked, sent_at = self._everybody()
+        self._wait_for_moment(trial, sent_at)
+        beside = self.broken == "fence" or self.random.random() < 0.7
+        taken_for_dead = beside and (self.broken == "fence" or self.random.random() < 0.5)
+        self._pause(between_transactions=beside)
+        stopped_at = time.monotonic()
+        before = read_live(self.server.database)
+        expected = self._look(trial, before, known, dead=taken_for_dead)
+        trial.notes.append("taken for dead" if taken_for_dead else "beside another" if beside else "alone")
+        if taken_for_dead:
+            for path in self._locks():
+                path.unlink()
+        other = None
+        if beside:
+            other = Server(self.server.folder, self._environ)
+            opened = max(self._serve(other), stopped_at + STALE_SECONDS + 0.1)
+            time.sleep(max(opened - time.monotonic(), 0))
+            self._check_truth(trial, other, opened, before, expected)
+        else:
+            time.sleep(STALE_SECONDS + 0.2)
+        self.server.send(signal.SIGCONT)
+        answers = [one.result() for one in asked]
+        self._check_accepted(trial, answers, read_live(self.server.database))
+        self._check_nobody_is_locked_out(trial, before, expected)
+        self._until_ended()
+        if taken_for_dead:  # it has no lock file any more
+            self.server.kill(signal.SIGTERM)
+            self._serve()
+        if other is not None:
+            other.kill(signal.SIGTERM)
+        return before, expected
+
+    def _pause(self, between_transactions):
+        """SIGSTOP. Within a transaction it keeps the write lock from everybody until it goes on."""
+        while True:
+            self.server.send(signal.SIGSTOP)
+            if not between_transactions:
+                return
+            with closing(sqlite3.connect(self.server.database, timeout=0, isolation_level=None)) as connection:
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError:
+                    self.server.send(signal.SIGCONT)
+            time.sleep(0.005)
+
+    def _locks(self):
+        return set((self.server.folder / "workers").glob("*.lock"))
+
+    # --------------------------------------------------------------------------------- the moment
+
+    def _everybody(self, failing=False):
+        """All submit, the first at once, the others a little later. Returns what they will be answered."""
+        sent_at = time.monotonic()
+        later = [0.0, *(self.random.uniform(0, self.seconds / 3) for _ in self.people[1:])]
+        return [self._pool.submit(self._submit_at, sent_at + offset, person, self._params(failing))
+                for offset, person in zip(later, self.people, strict=True)], sent_at
+
+    def _wait_for_moment(self, trial, sent_at):
+        time.sleep(max(sent_at + self._moment(trial.aim) - time.monotonic(), 0))
+        trial.struck_after_seconds = time.monotonic() - sent_at
 
     def _moment(self, aim):
         """Seconds after the first request, drawn evenly over where the measured life has this state."""
@@ -562,55 +495,47 @@ class CrashTest:
     def _until_due(self, seconds):
         """Return the moment a failed job stands in the file whose points are not settled: a window of about
         a millisecond, so this looks without a pause."""
+        self._until("SELECT 1 FROM jobs WHERE settlement = 'due' LIMIT 1", seconds, pause=0)
+
+    def _until_ended(self):
+        self._until("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE status IN ('pending', 'running') "
+                    "OR settlement = 'due')", 10 if self.broken else
+                    60 + 2 * self.people_count * self.life.get("succeeded", 60))
+
+    def _until(self, sql, seconds, pause=0.01):
         ends = time.monotonic() + seconds
         with closing(sqlite3.connect(f"{self.server.database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             while time.monotonic() < ends:
-                if connection.execute("SELECT 1 FROM jobs WHERE settlement = 'due' LIMIT 1").fetchone():
+                if connection.execute(sql).fetchone():
                     return
-
-    def _kill_in_recovery(self, trial, first):
-        """Start again, and kill again between reap and settle. Returns the rows then."""
-        workers = self.server.database.parent / "workers"
-        locks = set(os.listdir(workers))
-        self.server.start()
-        ends = time.monotonic() + START_SECONDS_MAX
-        while not set(os.listdir(workers)) - locks and time.monotonic() < ends:
-            pass  # recovery begins when the new worker's lock file is there
-        self._until_due(0.5)
-        self.server.kill()
-        trial.kills += 1
-        second = read_dead(self.server.database, self.folder / "dead")
-        for job_id, job in first.jobs.items():
-            must, now = expectation(first, job_id), second.jobs.get(job_id)
-            untouched = now is not None and (now["status"], now["attempt"]) == (job["status"], job["attempt"])
-            if not must.goes_on and not untouched and (now is None or now["error_code"] != must.code):
-                trial.breaches.append(f"{job['number']} was {must.state}; after a start that was killed: {now}")
-        return second
+                time.sleep(pause)
 
     # --------------------------------------------------------------------------------------- checks
 
-    def _check_accepted(self, trial, answer, before):
-        if answer is None:
-            return  # nothing was promised
-        if answer.status not in (200, 202):
-            trial.breaches.append(f"a submit was refused: {answer.status} {answer.body.decode()[:300]}")
-        elif answer.json()["job"]["id"] not in before.jobs:
-            trial.breaches.append(f"{answer.json()['job']['number']} was accepted and is lost")
+    def _check_accepted(self, trial, answers, rows, may_refuse=False):
+        """What was accepted is there. ``None``: nothing was promised. ``may_refuse``: while it shuts down."""
+        for answer in answers:
+            if answer is None or (may_refuse and answer.status == 503):
+                continue
+            if answer.status not in (200, 202):
+                trial.breaches.append(f"a submit was refused: {answer.status} {answer.body.decode()[:300]}")
+            elif answer.json()["job"]["id"] not in rows.jobs:
+                trial.breaches.append(f"{answer.json()['job']['number']} was accepted and is lost")
 
-    def _check_truth(self, trial, opened, before, expected):
+    def _check_truth(self, trial, server, opened, before, expected):
         """Ask for every job until the whole truth is told; never may anything else be."""
         waiting, at_once = list(trial.jobs), True
         ends = opened + max(5.0, 3 * self.within_ms / 1000)
         while waiting and time.monotonic() < ends:
             told = []
             for job_id in waiting:  # all are asked before any answer is looked into: only the server's time counts
-                answer = self._ask("GET", f"/api/jobs/{job_id}", person=self._owner(before.jobs[job_id]),
-                                   headers={"Accept-Language": "en"})
+                answer = server.request("GET", f"/api/jobs/{job_id}", token=self._owner(before.jobs[job_id]).token,
+                                        headers={"Accept-Language": "en"})
                 told.append((job_id, answer, time.monotonic()))
-            rows = read_live(self.server.database)
+            rows = read_live(server.database)
             for job_id, answer, told_at in told:
                 job = before.jobs[job_id]
-                verdict = (judge(answer.json(), expected[job_id], job, rows) if answer.status == 200
+                verdict = (verdicts.judge(answer.json(), expected[job_id], job, rows) if answer.status == 200
                            else f"is answered with {answer.status}")
                 if verdict == "not yet":
                     continue
@@ -618,7 +543,7 @@ class CrashTest:
                 trial.told_at_once += at_once and verdict == "true"
                 trial.truth_ms = (told_at - opened) * 1000
                 if verdict != "true":
-                    trial.breaches.append(f"{job['number']} ({expected[job_id].state} at the kill) {verdict}")
+                    trial.breaches.append(f"{job['number']} ({expected[job_id].state} at the blow) {verdict}")
             at_once = False
         if waiting:
             trial.breaches.append(f"no truth about {[before.jobs[job_id]['number'] for job_id in waiting]} after "
@@ -629,37 +554,31 @@ class CrashTest:
     def _check_nobody_is_locked_out(self, trial, before, expected):
         """Whoever's work has ended can ask again at once."""
         busy = {before.jobs[job_id]["user_id"] for job_id in trial.jobs if expected[job_id].goes_on}
+        busy |= {job["user_id"] for job in read_live(self.server.database).jobs.values()
+                 if job["id"] not in before.jobs and job["status"] not in ENDS}  # heard when it went on
         for person in self.people:
             if person.id not in busy:
-                answer = self._submit(person, self.work.quick or self.work.params)
+                ends = time.monotonic() + EXIT_SECONDS_MAX
+                while ((answer := self._submit(person, self.work.quick or self.work.params)).status == 503
+                       and time.monotonic() < ends):
+                    time.sleep(0.05)  # the old worker of a reload may still hear it, and says to come again
                 if answer.status != 202:
                     trial.breaches.append(f"person {person.id} is locked out: {answer.status} "
                                           f"{answer.body.decode()[:300]}")
-
-    def _until_ended(self):
-        ends = time.monotonic() + 60 + 2 * self.people_count * self.life.get("succeeded", 60)
-        while time.monotonic() < ends:
-            if all(job["status"] in ("succeeded", "failed") and job["settlement"] != "due"
-                   for job in read_live(self.server.database).jobs.values()):
-                return
-            time.sleep(0.02)
 
     # --------------------------------------------------------------------------------------- asking
 
     def _owner(self, job):
         return next(person for person in self.people if person.id == job["user_id"])
 
-    def _ask(self, method, path, body=None, person=None, headers=()):
-        return self.server.request(method, path, body, token=person and person.token, headers=headers)
-
     def _submit(self, person, params):
         path = f"/api/kinds/{self.work.kind}/jobs"
         if self.work.file is None:
-            return self._ask("POST", path, params, person)
+            return self.server.request("POST", path, params, token=person.token)
         self._sent += 1  # another content each time, or a finished result would be the answer
         content = self.work.file.read_bytes() + b"\n" * self._sent
         body, headers = multipart(params, self.work.upload_field, self.work.file.name, content)
-        return self._ask("POST", path, body, person, headers)
+        return self.server.request("POST", path, body, token=person.token, headers=headers)
 
     def _submit_at(self, moment, person, params):
         """The answer, or ``None`` if the server died before it came."""
@@ -683,7 +602,9 @@ def _line(trial):
     states = ", ".join(f"{count} {state}" for state in STATES if (count := trial.states[state]))
     truth = f"truth after {trial.truth_ms:4.0f} ms" if trial.truth_ms is not None else "nothing was stored yet"
     twice = ", and again in recovery" if trial.kills == 2 else ""
-    return f"{trial.number:4}  killed at {trial.killed_after_seconds:6.3f} s{twice}: {states or 'no job'}; {truth}"
+    notes = f" ({'; '.join(trial.notes)})" if trial.notes else ""
+    return (f"{trial.number:4}  {trial.blow} at {trial.struck_after_seconds:6.3f} s{twice}: {states or 'no job'}; "
+            f"{truth}{notes}")
 
 
 def _life(life):
@@ -693,31 +614,40 @@ def _life(life):
 def report(test):
     """The lines that sum up all trials."""
     trials = test.trials
+    blows = Counter(trial.blow for trial in trials)
     yield ""
-    yield (f"{len(trials)} trials, {sum(trial.kills for trial in trials)} kills of the server, "
-           f"{sum(trial.states.total() - trial.states[FINISHED] for trial in trials)} jobs in flight or due at a kill; "
+    yield (f"{len(trials)} trials ({', '.join(f'{count} {blow}' for blow, count in blows.most_common())}), "
+           f"{sum(trial.kills for trial in trials)} kills of the server, "
+           f"{sum(trial.states.total() - trial.states[FINISHED] for trial in trials)} jobs in flight or due at a blow; "
            f"seed {test.seed}")
-    yield f"{'state at the kill':<20}{'kills':>7}{'jobs':>7}   what became of them"
+    yield f"{'state at the blow':<20}{'kills':>7}{'jobs':>7}   what became of them"
     outcomes = sum((trial.outcomes for trial in trials), Counter())
     for state in STATES:
         jobs = sum(trial.states[state] for trial in trials)
         if jobs or state in test.wanted:
             became = "; ".join(f"{count} {what}" for (at, what), count in sorted(outcomes.items()) if at == state)
             yield f"{state:<20}{test.hits(state):>7}{jobs:>7}   {became}"
-    times = sorted(trial.truth_ms for trial in trials if trial.truth_ms is not None)
-    if times:
-        p95 = times[min(len(times) - 1, round(0.95 * (len(times) - 1)))]
-        yield (f"from the open port to the truth about every job, ms: min {times[0]:.0f}, median "
-               f"{statistics.median(times):.0f}, p95 {p95:.0f}, max {times[-1]:.0f}")
-    told, asked = sum(trial.told_at_once for trial in trials), sum(len(trial.jobs) for trial in trials)
-    yield f"told in the very first answer: {told} of {asked}"
-    missed = [state for state in test.wanted if test.hits(state) < SHARE_LEAST * len(trials)]
-    for state in missed:
+    yield from _report_truth(trials)
+    for name, counter in (("a life", test.statements), ("recovery", test.recovery_statements)):
+        if counter:
+            yield f"statements of {name} struck at: {sum(map(bool, counter.values()))} of {len(counter)}"
+    for state in test.missed():
         yield f"NOT HIT OFTEN ENOUGH: {state}"
     breaches = [(trial.number, breach) for trial in trials for breach in trial.breaches]
     yield f"breaches: {len(breaches)}"
     for number, breach in breaches:
         yield f"  trial {number}: {breach}"
+
+
+def _report_truth(trials):
+    times = sorted(trial.truth_ms for trial in trials if trial.truth_ms is not None and trial.blow != "hup")
+    if times:
+        p95 = times[min(len(times) - 1, round(0.95 * (len(times) - 1)))]
+        yield (f"from the open port to the truth about every job, ms: min {times[0]:.0f}, median "
+               f"{statistics.median(times):.0f}, p95 {p95:.0f}, max {times[-1]:.0f}")
+    asked = sum(len(trial.jobs) for trial in trials if trial.truth_ms is not None)
+    told = sum(trial.told_at_once for trial in trials)
+    yield f"told in the very first answer: {told} of {asked}"
 
 
 # -------------------------------------------------------------------------------------- the command
@@ -747,16 +677,23 @@ def _param(_context, _option, values):
 
 @click.command("crashtest")
 @click.argument("kind", default="sample")
-@click.option("--trials", default=20, show_default=True, type=click.IntRange(1), help="Kills of the server.")
+@click.option("--trials", default=20, show_default=True, type=click.IntRange(1), help="Blows.")
+@click.option("--blow", "blows", multiple=True, type=click.Choice(list(BLOWS)),
+              help="How the server is struck, may be given again; all of them if not given.")
+@click.option("--break", "broken", type=click.Choice(list(BLOWS_OF_BREAK)),
+              help="Take this protection out of the server first: the test must then report breaches.")
 @click.option("--seed", type=int, help="Draws the same moments again.")
 @click.option("--people", default=5, show_default=True, type=click.IntRange(1, 50), help="Who submit in each trial.")
 @click.option("--within-ms", default=1000, show_default=True, help="From the open port to the truth, at most.")
 @click.option("--param", "params", multiple=True, callback=_param, metavar="NAME=VALUE", help="Of the kind.")
 @click.option("--file", type=click.Path(exists=True, dir_okay=False), help="What a kind with an upload is given.")
-def command(kind, trials, seed, people, within_ms, params, file):
-    """Kill a real server with SIGKILL at random moments and check what stands afterwards.
+def command(kind, trials, blows, broken, seed, people, within_ms, params, file):
+    """Strike a real server down at random moments and chosen statements, and check what stands afterwards.
 
-    It runs on a throw-away file, never on yours. Exit code 1 on any breach.
+    Blows: kill (SIGKILL at a random moment), statement (SIGKILL just before one statement of the
+    database's writer), term (SIGTERM), hup (a reload), stop (SIGSTOP beyond stale, then SIGCONT). It
+    runs on a throw-away file, never on yours. Exit code 1 on any breach; 3 if a protection was taken
+    out and nothing was noticed.
     """
     from flask import current_app
     known = current_app.kinds.get(kind) if current_app else None
@@ -766,24 +703,33 @@ def command(kind, trials, seed, people, within_ms, params, file):
     folder = Path(tempfile.mkdtemp(prefix="ainori-crashtest-"))
     test = CrashTest(folder, _work(kind, params, file, known), kinds=",".join(kinds), people=people,
                      slots=max(1, people * 3 // 5), seed=secrets.randbits(32) if seed is None else seed,
-                     within_ms=within_ms)
-    failed = True
+                     within_ms=within_ms, blows=blows or BLOWS_OF_BREAK.get(broken, BLOWS), broken=broken)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is not left behind
+    code = 1
     try:
-        click.echo(f"a life of {kind}, ms after the request: {_life(test.begin())}")
-        while not test.enough(trials) and len(test.trials) < trials * (1 + EXTRA_TRIALS_MAX):
-            click.echo(_line(trial := test.run(test.next_aim())))
-            for breach in trial.breaches:
-                click.echo(f"      BREACH: {breach}")
-        click.echo("\n".join(report(test)))
-        failed = not test.enough(trials) or any(trial.breaches for trial in test.trials)
+        code = _all_trials(test, kind, trials)
     except (RuntimeError, OSError, http.client.HTTPException) as error:
         click.echo(f"The crash test could not go on: {error}\n{test.server.log_end()}", err=True)
     finally:
         test.close()
-        if failed:
-            click.echo(f"The file and the server's log are kept in {folder}", err=True)
+        if code and broken is None:
+            click.echo(f"The files and the server's logs are kept in {folder}", err=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    if failed:
-        raise SystemExit(1)
+    raise SystemExit(code)
+
+
+def _all_trials(test, kind, trials):
+    """Run them and report. Returns the exit code."""
+    click.echo(f"a life of {kind}, ms after the request: {_life(test.begin())}")
+    while not test.enough(trials) and len(test.trials) < trials * (1 + EXTRA_TRIALS_MAX):
+        trial = test.next_trial()
+        click.echo(_line(trial))
+        for breach in trial.breaches:
+            click.echo(f"      BREACH: {breach}")
+    test.finish()
+    click.echo("\n".join(report(test)))
+    if test.broken is not None and not any(trial.breaches for trial in test.trials):
+        click.echo(f"{test.broken} was taken out, and nothing was noticed", err=True)
+        return 3
+    return int(not test.enough(trials) or any(trial.breaches for trial in test.trials))

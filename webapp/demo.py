@@ -14,7 +14,7 @@ import unicodedata
 from pathlib import Path
 
 from webapp import ROOT
-from webapp.crashtest import Server, multipart
+from webapp.served import Server, multipart
 
 SAMPLE = ROOT / "webapp" / "kinds" / "comments" / "sample.csv"
 REPORT = "demo-report.html"
