@@ -178,6 +178,9 @@ class CrashTest:
     def _live(self, params, person):
         sent_at = time.time()
         answer = self._submit(person, params)
+        if answer.status == 200:
+            raise RuntimeError(f"{self.work.kind} answers from a finished result: let requests differ, with {{n}} in the "
+                               "value of a --param")
         if answer.status != 202:
             raise RuntimeError(f"{self.work.kind} was not accepted: {answer.status} {answer.body.decode()[:500]}")
         job_id = answer.json()["job"]["id"]
@@ -573,9 +576,11 @@ class CrashTest:
 
     def _submit(self, person, params):
         path = f"/api/kinds/{self.work.kind}/jobs"
+        self._sent += 1  # another content each time, or a finished result would be the answer
+        params = {name: value.replace("{n}", str(self._sent)) if isinstance(value, str) else value
+                  for name, value in params.items()}
         if self.work.file is None:
             return self.server.request("POST", path, params, token=person.token)
-        self._sent += 1  # another content each time, or a finished result would be the answer
         content = self.work.file.read_bytes() + b"\n" * self._sent
         body, headers = multipart(params, self.work.upload_field, self.work.file.name, content)
         return self.server.request("POST", path, body, token=person.token, headers=headers)
@@ -685,7 +690,8 @@ def _param(_context, _option, values):
 @click.option("--seed", type=int, help="Draws the same moments again.")
 @click.option("--people", default=5, show_default=True, type=click.IntRange(1, 50), help="Who submit in each trial.")
 @click.option("--within-ms", default=1000, show_default=True, help="From the open port to the truth, at most.")
-@click.option("--param", "params", multiple=True, callback=_param, metavar="NAME=VALUE", help="Of the kind.")
+@click.option("--param", "params", multiple=True, callback=_param, metavar="NAME=VALUE",
+              help="Of the kind; {n} in a value becomes another number for each request.")
 @click.option("--file", type=click.Path(exists=True, dir_okay=False), help="What a kind with an upload is given.")
 def command(kind, trials, blows, broken, seed, people, within_ms, params, file):
     """Strike a real server down at random moments and chosen statements, and check what stands afterwards.
