@@ -181,6 +181,9 @@ class CrashTest:
         if answer.status == 200:
             raise RuntimeError(f"{self.work.kind} answers from a finished result: let requests differ, with {{n}} in the "
                                "value of a --param")
+        if answer.status == 400 and (errors := answer.json().get("errors")):
+            raise RuntimeError(f"{self.work.kind} was not accepted. Give what it needs: " + "; ".join(
+                f"--param {error['field']}=… ({error['message']})" for error in errors))
         if answer.status != 202:
             raise RuntimeError(f"{self.work.kind} was not accepted: {answer.status} {answer.body.decode()[:500]}")
         job_id = answer.json()["job"]["id"]
