@@ -286,7 +286,8 @@ class Runner:
             self._working.wait()  # no timer while there is nothing to do
             due = measure.clock() + LAG_LOOK_SECONDS
             gevent.sleep(LAG_LOOK_SECONDS)
-            self.lag.add(max(0, measure.clock() - due), self._supervisors.values())
+            if self._supervisors:
+                self.lag.add(max(0, measure.clock() - due), self._supervisors.values())
 
     def beat(self):
         """Say that this worker lives; hear of cancellations and lost fences from other processes."""
