@@ -1,4 +1,5 @@
 """Kinds that tests run: each does one thing."""
+import hashlib
 import os
 import time
 
@@ -101,6 +102,17 @@ def commanding(job: JobContext, params):
 
 
 KINDS.append(Kind(name="commanding", params=Text, run=commanding, cost=1, on_interrupt="retry", max_attempts=3))
+
+
+def blocking(job: JobContext, params):
+    """Computes without ever letting others run: the whole server stands still."""
+    ends = time.clock_gettime(time.CLOCK_MONOTONIC) + params.seconds
+    while time.clock_gettime(time.CLOCK_MONOTONIC) < ends:
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 10_000)
+    return {}
+
+
+KINDS.append(Kind(name="blocking", params=Text, run=blocking))
 
 
 # A real server is given other limits by its environment: seconds that a test does not want to wait for.

@@ -12,7 +12,7 @@ from webapp.settings import SETTINGS
 
 # Leftwards only: a room imports rooms of the lines above its own, never of its own or below.
 ROOMS = [
-    {"errors", "served", "verdicts"},
+    {"errors", "measure", "served", "verdicts"},
     {"settings"},
     {"db"},
     {"models"},
@@ -26,18 +26,19 @@ ROOMS = [
     {"messages", "live"},
     {"web"},
     {"crashtest"},
-    {"pages", "api", "openapi", "cli"},
+    {"pages", "api", "openapi", "metrics", "cli"},
     {"demo"},
 ]
 LINE = {room: n for n, rooms in enumerate(ROOMS) for room in rooms}
 # The one import against the stream, with its reason.
 EXCEPTIONS = {("settings", "kinds"): "which kinds are on is a setting; imported only when they are asked for"}
-FRONT_ENDS = {"pages", "api", "openapi"}
+FRONT_ENDS = {"pages", "api", "openapi", "metrics"}
 # Where a library that shapes a whole program may be used.
 ONLY_IN = {
-    "flask": {"web", "pages", "api", "openapi", "cli", "crashtest", "__init__"},
+    "flask": {"web", "pages", "api", "openapi", "metrics", "cli", "crashtest", "__init__"},
     "flask_babel": {"messages", "web", "pages", "api", "cli", "__init__"},
     "peewee": {"db", "models"},
+    "prometheus_client": {"metrics"},
     "sqlite3": {"db", "jobs", "recovery", "cli", "crashtest", "verdicts"},  # jobs, recovery: a ledger that cannot be read
 }
 # Machinery of kinds: the public surface, and nothing else of ours.
@@ -203,7 +204,7 @@ def test_every_endpoint_is_documented(app):
     text = read("docs/api.md")
     for rule in app.url_map.iter_rules():
         path = re.sub(r"<(?:[^:>]*:)?(\w+)>", "<>", rule.rule)
-        if not path.startswith(("/api/", "/healthz", "/readyz", "/openapi.json")):
+        if not path.startswith(("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")):
             continue
         documented = {re.sub(r"<\w+>", "<>", found) for found in re.findall(r"(?:/api|…)?/[\w./<>-]+", text)}
         documented |= {found.replace("…", "/api/jobs/<>") for found in documented}

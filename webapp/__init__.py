@@ -30,7 +30,7 @@ def _create_app(settings):
     from jinja2.loaders import FileSystemLoader
     from werkzeug.middleware.proxy_fix import ProxyFix
 
-    from webapp import api, cli, db, jobs, openapi, pages, upstream, web
+    from webapp import api, cli, db, jobs, metrics, openapi, pages, upstream, web
     from webapp.settings import Settings
 
     settings = settings or Settings.load(dotenv=ROOT / ".env")
@@ -40,6 +40,7 @@ def _create_app(settings):
     app.request_class = web.UploadRequest
     app.session_interface = web.Sessions()
     app.settings, app.kinds, app.status_of = settings, kinds, status_of
+    app.runner = None  # of the service, where one is started
     app.guest_limit = web.Limit("guest-submit", settings.rate_guest_submit)
     app.guest_try_limit = web.Limit("guest-try", settings.rate_guest_submit, times=10)
     app.sign_in_limit = web.Limit("sign-in", settings.rate_sign_in)
@@ -71,16 +72,19 @@ def _create_app(settings):
     app.teardown_request(web.discard_incoming)
     app.register_blueprint(api.blueprint)
     app.register_blueprint(pages.blueprint)
+    app.register_blueprint(metrics.blueprint)
     pages.register(app)
     api.register(app)
     openapi.register(app)
+    metrics.register(app)
     cli.register(app)
     return app
 
 
 # The one map from refusal to HTTP status; what is not here is a 500.
 _STATUS = {
-    "INVALID_INPUT": 400, "BAD_TOKEN": 401, "LOGIN_REQUIRED": 401, "INSUFFICIENT_POINTS": 402, "CSRF": 403,
+    "INVALID_INPUT": 400, "BAD_TOKEN": 401, "LOGIN_REQUIRED": 401, "TOKEN_REQUIRED": 401, "INSUFFICIENT_POINTS": 402,
+    "ADMINS_ONLY": 403, "CSRF": 403,
     "NOT_FOUND": 404, "UNKNOWN_KIND": 404, "JOB_IN_FLIGHT": 409, "PRICE_DIFFERS": 409, "ALREADY_FINAL": 409, "NOT_RETRYABLE": 409,
     "FILE_TOO_LARGE": 413, "UNSUPPORTED_MEDIA_TYPE": 415, "IDEMPOTENCY_KEY_REUSED": 422, "RATE_LIMITED": 429,
     "BUSY": 503, "QUEUE_FULL": 503, "TOO_MANY_STREAMS": 503, "SHUTTING_DOWN": 503, "STORAGE_UNAVAILABLE": 503,

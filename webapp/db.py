@@ -78,7 +78,7 @@ class Store:
         self.path = path
         self.busy_seconds = busy_seconds
         self.pid = os.getpid()
-        self.commits = 0
+        self.commits = self.verbs = 0  # since it was opened: metrics read them
         self.in_verb = None          # the greenlet that runs a verb now: it must not switch
         self._call = None
         self._queue = deque()
@@ -204,6 +204,7 @@ class Store:
 
     def _run_verb(self, call):
         connection = self.write_connection
+        self.verbs += 1
         self._call, self.in_verb = call, gevent.getcurrent()
         try:
             connection.execute("SAVEPOINT verb")

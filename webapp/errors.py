@@ -70,6 +70,16 @@ class BadToken(AinoriError):
     code = "BAD_TOKEN"
 
 
+class TokenRequired(AinoriError):
+    """Only a bearer token will do here: no session, no guest."""
+
+    code = "TOKEN_REQUIRED"
+
+
+class AdminsOnly(AinoriError):
+    code = "ADMINS_ONLY"
+
+
 class BadCsrfToken(AinoriError):
     code = "CSRF"
 

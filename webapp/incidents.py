@@ -6,6 +6,10 @@ from webapp.models import Incident
 
 log = logging.getLogger(__name__)
 
+SEVERITIES = ("info", "warning", "critical")
+# Of what nobody ever acknowledges there may be any number; how many are open is asked for every few seconds.
+COUNTED_MAX = 10_000
+
 
 @db.verb
 def record(severity, scope, code, detail, job_id=None, user_id=None):
@@ -40,3 +44,11 @@ def listing(everything=False):
     if not everything:
         query = query.where(Incident.acknowledged_at.is_null(), Incident.resolved_at.is_null())
     return db.rows(*query.sql())
+
+
+def open_counts():
+    """``{(severity,): how many}`` of the open ones among the newest ``COUNTED_MAX``."""
+    return {(row["severity"],): row["n"] for row in db.rows(
+        "SELECT severity, count(*) AS n FROM (SELECT severity, acknowledged_at, resolved_at FROM incidents "
+        "ORDER BY id DESC LIMIT ?) WHERE acknowledged_at IS NULL AND resolved_at IS NULL GROUP BY severity",
+        (COUNTED_MAX,))}

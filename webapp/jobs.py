@@ -14,6 +14,7 @@ import os
 import secrets
 import sqlite3
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,6 +75,10 @@ class Signals:
 
 
 signals = Signals()
+
+# What this process has done since it began, for the metrics.
+interrupted = Counter()      # attempts that did not end by themselves, by (kind, reason, the job's status after)
+points_returned = Counter()  # by settling, by kind
 
 
 # ---------------------------------------------------------------------------------- identifiers
@@ -653,6 +658,7 @@ def _interrupt(job, code, reason, verdict, values):
         return None
     after = found[0]
     _event(after, "interrupted", reason=reason, worker=job["worker_id"])
+    db.after_commit(lambda: interrupted.update({(after["kind"], reason, after["status"]): 1}))
     if after["status"] == "pending":
         db.after_commit(_wake)
         return after
@@ -682,6 +688,8 @@ def settle(job_id, note=None):
             db.execute("UPDATE jobs SET settlement = 'settled' WHERE id = ?", (job_id,))
             _event(job, "settled", points=points, balance=ledger.balance(job["user_id"]))
         incidents.resolve(job_id, LOOKUP_FAILED)
+        if points:
+            db.after_commit(lambda: points_returned.update({job["kind"]: points}))
         return "settled"
     except sqlite3.Error as error:
         if not db.store.write_connection.in_transaction:
@@ -806,6 +814,18 @@ def listing(user_id=None, *, kind=None, status=None, before=None, limit=20):
     if before:
         query = query.where(Job.id < before)
     return db.rows(*query.sql())
+
+
+def in_flight_counts():
+    """``{(kind, status): how many}`` of what is waiting or running."""
+    return {(row["kind"], row["status"]): row["n"] for row in db.rows(
+        "SELECT kind, status, count(*) AS n FROM jobs WHERE status IN ('pending', 'running') GROUP BY kind, status")}
+
+
+def unsettled_counts():
+    """``{(settlement,): how many}`` of what is due or unknown."""
+    return {(row["settlement"],): row["n"] for row in db.rows(
+        "SELECT settlement, count(*) AS n FROM jobs WHERE settlement IN ('due', 'unknown') GROUP BY settlement")}
 
 
 def unseen(user_id):

@@ -56,6 +56,8 @@ _REFUSALS = {
     "LOGIN_REQUIRED": lambda f: _("This costs points: please sign in first.") if f.get("cost") else
     _("Please sign in first."),
     "BAD_TOKEN": lambda f: _("This access token is not valid. Ask the operator for a new one."),
+    "TOKEN_REQUIRED": lambda f: _("This is for programs of the operator: send an admin's access token."),
+    "ADMINS_ONLY": lambda f: _("This is for the operator only, and your account is not an admin's."),
     "CSRF": lambda f: _("This page was opened before you signed in or out, or came from elsewhere. Nothing was started; please "
                         "press the button again."),
     "INSUFFICIENT_POINTS": lambda f: _(

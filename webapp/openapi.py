@@ -274,6 +274,8 @@ _POINTS_PATHS = {"/api/points": {"get": _operation(
     "getPoints", "Balance and statement, newest first", _json("A page of 50.", _ref("Points")),
     parameters=[_query("cursor", "next_cursor of the page before.")])}}
 _HEALTH_PATHS = {
+    "/metrics": {"get": {**_operation("readMetrics", "The worker's figures, for an admin's bearer token", {
+        "200": _content("Prometheus text.", "text/plain", {"type": "string"})}, (403,)), "security": [{"bearer": []}]}},
     "/healthz": {"get": {"operationId": "isAlive", "summary": "Whether the process serves", "security": [], "responses":
                          _json("It does.", _object({"status": {"const": "ok"}}))}},
     "/readyz": {"get": {"operationId": "isReady", "summary": "Whether it can take work", "security": [], "responses": {

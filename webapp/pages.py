@@ -412,7 +412,8 @@ def _unseen(row):
 
 def _error(error):
     """Any error: a problem for the API, a page that says what to do for a person."""
-    if request.path.startswith("/api/") or request.accept_mimetypes.best == "application/json":
+    if (request.path.startswith("/api/") or request.path == "/metrics"
+            or request.accept_mimetypes.best == "application/json"):
         return web.problem(error)
     refusal, status = web.as_refusal(error)
     if request.endpoint == "pages.submit" and status in (403, 413) and request.view_args["kind"] in current_app.kinds:

@@ -3,6 +3,7 @@ import json
 import logging
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 import gevent
@@ -11,7 +12,7 @@ from gevent.event import Event
 from gevent.lock import BoundedSemaphore
 from gevent.threadpool import ThreadPool
 
-from webapp import commands, db, incidents, jobs, workers
+from webapp import commands, db, incidents, jobs, measure, workers
 from webapp.errors import (
     DISK_ERRNOS,
     AiUnavailable,
@@ -38,6 +39,9 @@ KILL_SECONDS = 1.0
 CLAIM_LAST_SECONDS = 0.5
 STOP_SECONDS = 1.5
 CHUNK_BYTES = 128_000
+LAG_LOOK_SECONDS = 0.05
+# How an attempt can end; the last: it could not be stored how.
+OUTCOMES = ("succeeded", "refused", "failed", "cancelled", "timed_out", "drained", "lost", "unstored")
 ROWS_FILE = ".rows.jsonl"
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -203,7 +207,11 @@ class Runner:
     def __init__(self, kinds, settings, upstream):
         self.kinds, self.settings, self.upstream = kinds, settings, upstream
         self.attempts = {}   # (job id, attempt) -> Attempt: one that lost its fence may end beside its successor
-        self._supervisors = set()
+        # Since this process began, for the metrics.
+        self.ended = Counter()  # attempts, by (kind, outcome)
+        self.durations = {}     # kind -> Histogram
+        self.lag = measure.HubLag()
+        self._supervisors = {}  # greenlet -> the job it runs
         self._working = Event()
         self._loops = []
         self._drained = None
@@ -219,7 +227,7 @@ class Runner:
 
     def begin(self):
         """Claim what is pending from now on."""
-        self._loops = [gevent.spawn(self._claim_loop), gevent.spawn(self._heartbeat_loop)]
+        self._loops = [gevent.spawn(self._claim_loop), gevent.spawn(self._heartbeat_loop), gevent.spawn(self._lag_loop)]
         jobs.signals.pending.set()
 
     def begin_one(self, job):
@@ -254,12 +262,12 @@ class Runner:
 
     def _set_going(self, job):
         supervisor = gevent.spawn(self.run, job)
-        self._supervisors.add(supervisor)
+        self._supervisors[supervisor] = job
         self._working.set()
         supervisor.link(self._gone)
 
     def _gone(self, supervisor):
-        self._supervisors.discard(supervisor)
+        self._supervisors.pop(supervisor, None)
         if not self._supervisors:
             self._working.clear()
         jobs.signals.pending.set()
@@ -272,6 +280,14 @@ class Runner:
             except Exception as error:
                 log.warning("could not beat: %s", error)
             gevent.sleep(self.settings.heartbeat_seconds)
+
+    def _lag_loop(self):
+        while True:
+            self._working.wait()  # no timer while there is nothing to do
+            due = measure.clock() + LAG_LOOK_SECONDS
+            gevent.sleep(LAG_LOOK_SECONDS)
+            if self._supervisors:
+                self.lag.add(max(0, measure.clock() - due), self._supervisors.values())
 
     def beat(self):
         """Say that this worker lives; hear of cancellations and lost fences from other processes."""
@@ -290,18 +306,22 @@ class Runner:
     def run(self, job):
         """Run one claimed job to its outcome and store it. Every ending passes here."""
         gevent.getcurrent().write_patience_seconds = WORK_PATIENCE_SECONDS
-        job_id = job["id"]
+        job_id, began, outcome = job["id"], measure.clock(), "unstored"
         try:
             outcome, facts = self._outcome(job)
             self._finish(job, outcome, facts)
         except LostFence:
-            pass  # somebody else has judged it: nothing more of ours may be written
+            outcome = "lost"  # somebody else has judged it: nothing more of ours may be written
         except Exception:
             # It could not be stored how it ended. Whoever looks next finds a running row without an
             # attempt in this process, and reaps it: the truth, if later.
+            outcome = "unstored"
             log.exception("the end of %s could not be stored", job["number"])
         finally:
             workers.current.attempts.discard((job_id, job["attempt"]))
+            self.ended[job["kind"], outcome] += 1
+            self.durations.setdefault(job["kind"], measure.Histogram(.1, .5, 1, 5, 15, 60, 180, 600)).add(
+                measure.clock() - began)
 
     def _outcome(self, job):
         """``(outcome, facts)``; outcome: succeeded, refused, failed, cancelled, timed_out, drained, lost."""

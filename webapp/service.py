@@ -24,7 +24,7 @@ START_PATIENCE_SECONDS = 30
 class Service:
     def __init__(self, app):
         self.app = app
-        self.runner = Runner(app.kinds, app.settings, app.upstream)
+        self.runner = app.runner = Runner(app.kinds, app.settings, app.upstream)
         self._scheduler = None
 
     def start(self, role="server"):

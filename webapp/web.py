@@ -20,6 +20,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge
 from webapp import accounts, db, jobs, messages
 from webapp.errors import (
     DISK_ERRNOS,
+    AdminsOnly,
     AinoriError,
     BadCsrfToken,
     BadToken,
@@ -27,6 +28,7 @@ from webapp.errors import (
     InvalidInput,
     RateLimited,
     StorageUnavailable,
+    TokenRequired,
     UnknownKind,
     UnsupportedMediaType,
 )
@@ -166,7 +168,7 @@ def _from_json():
 
 def identify():
     """Find out who asks, before each request: a bearer token, else the signed cookie, else nobody."""
-    g.viewer = None
+    g.viewer, g.by_token = None, False
     if request.endpoint in ("static", "api.healthz", "api.readyz"):
         return
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -174,11 +176,20 @@ def identify():
         g.viewer = accounts.by_token(token.strip())
         if g.viewer is None:
             raise BadToken()
+        g.by_token = True
         return
     if session.get("user_id") is not None:
         g.viewer = accounts.by_id(session["user_id"])
     if request.method not in SAFE_METHODS:
         _refuse_forged()
+
+
+def require_admin_token():
+    """Raises ``TokenRequired`` or ``AdminsOnly`` unless an admin's bearer token came with this request."""
+    if not g.by_token:
+        raise TokenRequired()
+    if not g.viewer["is_admin"]:
+        raise AdminsOnly()
 
 
 def _refuse_forged():
@@ -429,6 +440,14 @@ def stored_number(text):
 
 def locale_name():
     return str(get_locale() or "en")
+
+
+def database_figures():
+    """``commits`` and ``verbs`` of this process, ``main_bytes`` and ``wal_bytes`` of the file."""
+    path = str(db.store.path)
+    sizes = {name: os.path.getsize(file) if os.path.exists(file) else 0
+             for name, file in (("main_bytes", path), ("wal_bytes", f"{path}-wal"))}
+    return {"commits": db.store.commits, "verbs": db.store.verbs, **sizes}
 
 
 def disk_space_bytes(folder):
