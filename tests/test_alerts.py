@@ -204,7 +204,7 @@ def lives(pid):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_while_a_channel_hangs_work_goes_on_and_the_server_ends_in_time(server, channel, number):
     channel.statuses = [0]
-    one = server(ALERT_URLS=channel.url)
+    one = server(ALERT_URLS=f"{channel.url}?rto=14")  # Apprise itself would wait four seconds
     ((token, _job_id),) = interrupted(one)
     one.start()
     wait_until(lambda: channel.asked)
@@ -513,10 +513,11 @@ def test_it_is_told_when_one_of_several_channels_took_it(settings, channel, capl
 
 
 def test_a_process_that_takes_too_long_is_ended(telling, channel, monkeypatch):
-    monkeypatch.setattr(alerts, "SEND_SECONDS_MAX", 1.5)
+    monkeypatch.setattr(alerts, "SEND_SECONDS_MAX", 2)
     channel.statuses = [0]
-    assert alerts.send(telling.urls, {"title": "t", "body": "b"}) == [False]
-    assert children(os.getpid()) == []
+    sending = gevent.spawn(alerts.send, telling.urls, {"title": "t", "body": "b"})
+    (child,) = wait_until(lambda: [pid for pid in children(os.getpid()) if lives(pid)])
+    assert sending.get(timeout=10) == [False] and not lives(child)
 
 
 def test_of_two_servers_on_one_file_one_tells(telling, channel):
@@ -534,18 +535,20 @@ class _Lock:
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def close(self):
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
 
 
-def test_the_loop_tells_what_is_recorded_and_survives_a_look_that_fails(telling, channel):
+def test_the_loop_tells_what_is_recorded_and_survives_a_look_that_fails(telling, channel, caplog):
     loop = gevent.spawn(telling.run)
     try:
         critical("ODD")
         wait_until(lambda: channel.received)
-        telling.urls, urls = None, telling.urls
+        wait_until(lambda: db.value("SELECT alerted_at FROM incidents"))
+        telling.folder, folder = telling.folder / "gone", telling.folder
         critical("EVEN")
-        wait_until(lambda: not incidents.recorded.is_set())
-        telling.urls = urls
+        wait_until(lambda: "the operator could not be told" in caplog.text)
+        telling.folder = folder
         critical("PRIME")
         wait_until(lambda: len(channel.received) == 2)
         assert "EVEN" in channel.messages()[1] and "PRIME" in channel.messages()[1] and not loop.dead

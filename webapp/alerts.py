@@ -90,7 +90,10 @@ def _alone(folder):
     except OSError:
         yield False
     else:
-        yield True
+        try:
+            yield True
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # gevent closes a folder's descriptor some time later
     finally:
         os.close(descriptor)
 
