@@ -515,7 +515,7 @@ def test_it_is_told_when_one_of_several_channels_took_it(settings, channel, capl
 def test_a_process_that_takes_too_long_is_ended(telling, channel, monkeypatch):
     monkeypatch.setattr(alerts, "SEND_SECONDS_MAX", 2)
     channel.statuses = [0]
-    sending = gevent.spawn(alerts.send, telling.urls, {"title": "t", "body": "b"})
+    sending = gevent.spawn(alerts.send, [f"{channel.url}?rto=14"], {"title": "t", "body": "b"})
     (child,) = wait_until(lambda: [pid for pid in children(os.getpid()) if lives(pid)])
     assert sending.get(timeout=10) == [False] and not lives(child)
 
@@ -559,7 +559,7 @@ def test_the_loop_tells_what_is_recorded_and_survives_a_look_that_fails(telling,
 # ------------------------------------------------------------------------------ settings and commands
 
 @pytest.mark.parametrize("text, urls", [
-    ("", []), ("json://a", ["json://a"]), ("json://a,tgram://b", ["json://a", "tgram://b"]),
+    ("", []), (" , ", []), ("json://a", ["json://a"]), ("json://a,tgram://b", ["json://a", "tgram://b"]),
     ("json://a tgram://b\n  mailto://c", ["json://a", "tgram://b", "mailto://c"]), ("json://a, ,tgram://b,", ["json://a", "tgram://b"]),
     ("mailto://u:p@h?to=a@x,b@y, json://a", ["mailto://u:p@h?to=a@x,b@y", "json://a"])])
 def test_channels_are_separated_by_commas_or_blanks(settings, text, urls):

@@ -515,9 +515,9 @@ def incidents_ack(incident_id):
 def alerts_test():
     """Send one message to every channel of ALERT_URLS, and say whether it arrived. Exit code 1 if one did not."""
     settings = current_app.settings
-    if not settings.alert_urls:
-        raise click.ClickException("ALERT_URLS is not set: nobody hears of incidents, they are only listed.")
     urls = settings.alert_channels()
+    if not urls:
+        raise click.ClickException("ALERT_URLS is not set: nobody hears of incidents, they are only listed.")
     took = alerts.send(urls, {"title": f"{settings.site_name}: test", "notify_type": "info",
                               "body": f"This is a test: alerts of {settings.site_name} arrive here."})
     for n, (url, arrived) in enumerate(zip(urls, took, strict=True), 1):

@@ -37,7 +37,7 @@ class Service:
             if any(vars(found).values()):
                 incidents.record("warning", "recovery", incidents.RESTARTED,
                                  found.sentence(time.perf_counter() - began))
-        if self.app.settings.alert_urls:
+        if self.app.settings.alert_channels():
             self._alerts = gevent.spawn(Alerts(self.app.settings).run)
         self._scheduler = gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds)
         jobs.signals.watch.set()  # what was in flight before this start is to be watched too
