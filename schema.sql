@@ -7,7 +7,7 @@
 -- Points are whole numbers. JSON columns hold text.
 
 PRAGMA application_id = 1095323215;  -- 'AINO'
-PRAGMA user_version = 1;             -- newest file in migrations/, or 1
+PRAGMA user_version = 2;             -- newest file in migrations/, or 1
 
 -- ------------------------------------------------------------------------------------------ people
 
@@ -306,9 +306,12 @@ CREATE TABLE incidents (
   detail           TEXT NOT NULL,
   resolved_at      TEXT,                         -- it has come right by itself
   acknowledged_at  TEXT,                         -- somebody has looked at it
+  alerted_at       TEXT,                         -- when the operator was told
+  times            INTEGER NOT NULL DEFAULT 1,   -- one about no job, if it comes again, is counted for an hour
   CONSTRAINT incidents_severity CHECK (severity IN ('info', 'warning', 'critical'))
 ) STRICT;
 CREATE INDEX incidents_of_job ON incidents (job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX incidents_open ON incidents (severity) WHERE acknowledged_at IS NULL AND resolved_at IS NULL;
 
 -- ------------------------------------------------------------------------------- views for people
 
@@ -340,6 +343,6 @@ FROM ledger_entries l JOIN users u ON u.id = l.user_id LEFT JOIN jobs j ON j.id 
 ORDER BY l.user_id, l.id;
 
 CREATE VIEW v_incidents_open AS
-SELECT i.id, i.at, i.severity, i.scope, i.code, j.number, i.detail, i.job_id, i.user_id
+SELECT i.id, i.at, i.severity, i.scope, i.code, j.number, i.detail, i.times, i.alerted_at, i.job_id, i.user_id
 FROM incidents i LEFT JOIN jobs j ON j.id = i.job_id
 WHERE i.acknowledged_at IS NULL AND i.resolved_at IS NULL ORDER BY i.id;

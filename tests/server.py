@@ -44,7 +44,7 @@ class Server:
         self.environ = {
             **{name: value for name, value in os.environ.items() if name not in ("CI", "WEB_CONCURRENCY")},
             "DATABASE_PATH": str(self.database), "PORT": str(self.port), "KINDS": "sample,comments",
-            "EXTRA_KINDS": "tests.kinds", "RATE_GUEST_SUBMIT": "1000/hour", "PYTHONPATH": str(ROOT),
+            "EXTRA_KINDS": "tests.kinds", "RATE_GUEST_SUBMIT": "1000/hour", "PYTHONPATH": str(ROOT), "ALERT_URLS": "",
             **{name: str(value) for name, value in dict(environ).items()}}
         self.process = None
         self.log = self.folder / "server.log"

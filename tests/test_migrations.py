@@ -31,16 +31,24 @@ def migrations(tmp_path):
 
 @pytest.fixture
 def file(tmp_path):
-    """A version-1 file in which something of everything has happened."""
+    """A file, called version 1, in which something of everything has happened."""
+    return populated(tmp_path, SCHEMA)
+
+
+def populated(tmp_path, schema):
     path = tmp_path / "data" / "ainori.db"
     path.parent.mkdir()
-    none = tmp_path / "none"
-    none.mkdir()
-    db.prepare(path, SCHEMA, none)
+    none(tmp_path).mkdir()
+    db.prepare(path, schema, none(tmp_path))
     connection = sqlite3.connect(path)
     run(connection, *HISTORY)
     connection.close()
     return path
+
+
+def none(tmp_path):
+    """The folder of a code that knows no migration."""
+    return tmp_path / "none"
 
 
 @pytest.fixture(autouse=True)
@@ -137,13 +145,13 @@ def test_several_migrations_run_in_order_and_once(file, migrations):
     ("CREATE TABLE extra (x TEXT) STRICT;\nDELETE FROM jobs WHERE id = 'done';", "refer to nothing"),
     ("CREATE TABLE extra (x TEXT) STRICT;\nCREATE TABLE unfinished (x TEXT", "ends within a statement"),
 ])
-def test_a_failing_migration_changes_nothing(file, migrations, text, why):
+def test_a_failing_migration_changes_nothing(file, migrations, tmp_path, text, why):
     before = whole(file)
     with pytest.raises(SettingsError) as refused:
         db.prepare(file, SCHEMA, migrations("0002_bad.sql", text))
     assert why in str(refused.value) and "\n" not in str(refused.value)
     assert whole(file) == before
-    db.prepare(file, SCHEMA, ROOT / "migrations")  # the code before it still opens the file
+    db.prepare(file, SCHEMA, none(tmp_path))  # the code before it still opens the file
 
 
 def test_a_file_that_failed_is_migrated_when_its_migration_is_mended(file, migrations):
@@ -151,6 +159,36 @@ def test_a_file_that_failed_is_migrated_when_its_migration_is_mended(file, migra
         db.prepare(file, SCHEMA, migrations("0002_x.sql", "CREATE TABLE extra (x TEXT) STRICT;\nSELECT * FROM nowhere;"))
     db.prepare(file, SCHEMA, migrations("0002_x.sql", "CREATE TABLE extra (x TEXT) STRICT;"))
     assert contents(file)["extra"] == []
+
+
+# ---------------------------------------------------------------------------- our own migrations
+
+def shape(path):
+    """Columns, laws, indexes, triggers and views: all that the text of a table says, however it is laid out."""
+    connection = sqlite3.connect(path)
+    try:
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+        return ({table: connection.execute(f"PRAGMA table_xinfo({table})").fetchall() for table in tables},
+                laws(connection), connection.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'table' "
+                                                     "ORDER BY name").fetchall())
+    finally:
+        connection.close()
+
+
+def test_a_file_of_version_1_becomes_what_a_new_file_is_and_keeps_every_row(tmp_path):
+    path = populated(tmp_path, ROOT / "tests" / "data" / "schema-version-1.sql")
+    before = contents(path)
+    db.prepare(path, SCHEMA, ROOT / "migrations")
+    after = contents(path)
+    assert [row[-2:] for row in after["incidents"]] == [(None, 1)], "nobody was told of it, and it came once"
+    after["incidents"] = [row[:-2] for row in after["incidents"]]
+    assert after == before
+    new = tmp_path / "new.db"
+    db.prepare(new, SCHEMA, ROOT / "migrations")
+    assert shape(path) == shape(new)
+    assert whole(path)[2] == whole(new)[2]
+    db.open_store(path, schema=SCHEMA, migrations=ROOT / "migrations")
+    assert jobs.settle("due") == "settled" and ledger.audit() == []
 
 
 # ------------------------------------------------------------------------------------- the copy
@@ -177,10 +215,10 @@ def test_the_copy_is_of_now_not_of_a_migration_that_failed_long_ago(file, migrat
     assert whole(copy_of(file)) == before
 
 
-def test_the_copy_can_be_put_back(file, migrations):
+def test_the_copy_can_be_put_back(file, migrations, tmp_path):
     db.prepare(file, SCHEMA, migrations("0002_x.sql", "CREATE TABLE extra (x TEXT) STRICT;"))
     shutil.copy(copy_of(file), file)
-    db.open_store(file, schema=SCHEMA, migrations=ROOT / "migrations")
+    db.open_store(file, schema=SCHEMA, migrations=none(tmp_path))
     assert ledger.balance(1) == 3
     assert db.value("PRAGMA journal_mode") == "wal"
 

@@ -99,7 +99,8 @@ def test_what_is_needed_is_not_empty(name):
 
 
 def test_every_setting_is_of_a_sort_that_is_tested_here():
-    texts = {"SECRET_KEY", "DATABASE_PATH", "SITE_NAME", "SUPPORT_CONTACT", "HOST", "KINDS", "EXTRA_KINDS"}
+    texts = {"SECRET_KEY", "DATABASE_PATH", "SITE_NAME", "SUPPORT_CONTACT", "HOST", "KINDS", "EXTRA_KINDS",
+             "ALERT_URLS"}
     assert BY_NAME.keys() == {*NUMBERS, *SWITCHES, *RATES, *texts}
     assert len(BY_NAME) == len(SETTINGS)
 

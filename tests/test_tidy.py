@@ -12,14 +12,14 @@ from webapp.settings import SETTINGS
 
 # Leftwards only: a room imports rooms of the lines above its own, never of its own or below.
 ROOMS = [
-    {"errors", "measure", "served", "verdicts"},
+    {"errors", "measure", "notify", "served", "verdicts"},
     {"settings"},
     {"db"},
     {"models"},
     {"ledger", "incidents", "accounts", "workers"},
     {"kinds"},
     {"upstream", "commands"},
-    {"jobs"},
+    {"jobs", "alerts"},
     {"runner"},
     {"recovery"},
     {"service", "sabotage"},
@@ -38,6 +38,7 @@ ONLY_IN = {
     "flask": {"web", "pages", "api", "openapi", "metrics", "cli", "crashtest", "__init__"},
     "flask_babel": {"messages", "web", "pages", "api", "cli", "__init__"},
     "peewee": {"db", "models"},
+    "apprise": {"notify"},  # a process of its own
     "prometheus_client": {"metrics"},
     "sqlite3": {"db", "jobs", "recovery", "cli", "crashtest", "verdicts"},  # jobs, recovery: a ledger that cannot be read
 }
@@ -264,7 +265,8 @@ def raised():
 
 
 # Said only to operators (an incident, a line of a start), or never said.
-FOR_OPERATORS = {"BAD_SETTING", "LOST_FENCE", "COMMAND_FAILED", "REAP_CONSUME_LOOKUP_FAILED", "ATTEMPTS_SPENT"}
+FOR_OPERATORS = {"BAD_SETTING", "LOST_FENCE", "COMMAND_FAILED", "REAP_CONSUME_LOOKUP_FAILED", "ATTEMPTS_SPENT",
+                 "RESTARTED"}
 
 
 def test_every_refusal_that_is_raised_has_a_sentence():

@@ -408,6 +408,19 @@ def an_ending(world):
     return lambda: jobs.mark_seen(job, world.user)
 
 
+@scenario("incidents.record")
+def about_no_job_again(world):
+    incidents.record("warning", "s", "C", "first")
+    return lambda: incidents.record("warning", "s", "C", "second")
+
+
+@scenario("incidents.told")
+def of_open_ones(world):
+    incidents.record("critical", "s", "C", "d")
+    incidents.record("critical", "s", "D", "d")
+    return lambda: incidents.told([1, 2])
+
+
 @scenario("recovery._expire_job")
 def an_old_one(world):
     job = world.running("shared")

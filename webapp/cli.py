@@ -22,7 +22,7 @@ from flask.cli import AppGroup, run_command
 from flask_babel import force_locale
 from gevent.event import Event
 
-from webapp import accounts, crashtest, db, incidents, jobs, ledger, messages, recovery, web, workers
+from webapp import accounts, alerts, crashtest, db, incidents, jobs, ledger, messages, recovery, web, workers
 from webapp.errors import (
     AinoriError,
     AlreadyFinal,
@@ -75,6 +75,7 @@ _users = _Commands("users", help="Accounts and their API tokens.")
 _points = _Commands("points", help="What people have and how it came about.")
 _jobs = _Commands("jobs", help="Look at work, do it here, end it.")
 _incidents = _Commands("incidents", help="What the operator should know.")
+_alerts = _Commands("alerts", help="How the operator hears of it.")
 _kinds = _Commands("kinds", help="The kinds of work that are on; a new one.")
 
 
@@ -85,7 +86,8 @@ def register(app):
         context.find_root().call_on_close(db.close_store)
         if context.command is run_command:
             raise SystemExit("flask run would start a server that does no work: use `make run` instead.")
-    for command in (*_top.commands.values(), _users, _points, _jobs, _incidents, _kinds, crashtest.command):
+    for command in (*_top.commands.values(), _users, _points, _jobs, _incidents, _alerts, _kinds,
+                    crashtest.command):
         app.cli.add_command(command)
 
 
@@ -321,13 +323,17 @@ def jobs_settle(job_id, refund, note):
     job = _job(job_id)
     try:
         settlement = jobs.settle_by_hand(job["id"], keep=not refund, by=_operator(), note=note)
-    except AlreadyFinal:
+    except AlreadyFinal as error:
+        if error.facts["status"] == "kept":
+            raise click.ClickException(f"{job['number']} is decided: {job['kept_by']} kept the charge "
+                                       f"({job['kept_note']}). It is settled when the ledger can be read.") from None
         raise click.ClickException(f"{job['number']} has nothing to settle ({job['status']}, settlement "
                                    f"{job['settlement']}). {_money_of(job)}") from None
     job = jobs.get(job["id"])
     if settlement != "settled":
         raise click.ClickException(f"{job['number']} is still {settlement}: the ledger cannot be read. `flask "
-                                   "incidents list` says why; every later pass tries again.")
+                                   "incidents list` says why; every later pass tries again"
+                                   + (", and keeps the charge." if job["kept_by"] else "."))
     click.echo(f"{job['number']} is settled. {_money_of(job)}")
 
 
@@ -491,8 +497,9 @@ def audit(as_json):
 @as_json
 def incidents_list(everything, as_json):
     """Open incidents, newest first."""
-    _listing([{name: row[name] for name in ("id", "at", "severity", "scope", "code", "job_id", "detail", "resolved_at",
-                                            "acknowledged_at")} for row in incidents.listing(everything)], as_json)
+    _listing([{name: row[name] for name in ("id", "at", "severity", "scope", "code", "job_id", "detail", "times",
+                                            "alerted_at", "resolved_at", "acknowledged_at")}
+              for row in incidents.listing(everything)], as_json)
 
 
 @_incidents.command("ack")
@@ -502,6 +509,21 @@ def incidents_ack(incident_id):
     if not incidents.acknowledge(incident_id):
         raise click.ClickException(f"There is no incident {incident_id} that waits to be acknowledged.")
     click.echo(f"Incident {incident_id} is acknowledged.")
+
+
+@_alerts.command("test")
+def alerts_test():
+    """Send one message to every channel of ALERT_URLS, and say whether it arrived. Exit code 1 if one did not."""
+    settings = current_app.settings
+    urls = settings.alert_channels()
+    if not urls:
+        raise click.ClickException("ALERT_URLS is not set: nobody hears of incidents, they are only listed.")
+    took = alerts.send(urls, {"title": f"{settings.site_name}: test", "notify_type": "info",
+                              "body": f"This is a test: alerts of {settings.site_name} arrive here."})
+    for n, (url, arrived) in enumerate(zip(urls, took, strict=True), 1):
+        click.echo(f"{n} ({alerts.scheme(url)}): {'arrived' if arrived else 'did not arrive'}")
+    if not all(took):
+        raise click.ClickException("Not every channel took it: `apprise -vv -b test URL` says why.")
 
 
 # ------------------------------------------------------------------------------------------- doctor
@@ -579,6 +601,11 @@ def _warnings(app):
         yield "note", "HOST", f"{settings.host} is open to others without PRODUCTION=1 (secure cookies)"
     if paid and not settings.support_contact:
         yield "note", "SUPPORT_CONTACT", f"not set, and {', '.join(paid)} costs points: people need somebody to ask"
+    urls = settings.alert_channels()
+    for n, usable in enumerate(alerts.send(urls, None) if urls else (), 1):
+        if not usable:
+            yield "note", "ALERT_URLS", (f"number {n} ({alerts.scheme(urls[n - 1])}) is no channel that Apprise can use: "
+                                         "nobody hears of incidents through it")
     if not app.kinds:
         yield "note", "KINDS", "no kind is on: this site offers nothing"
     if not db.value("SELECT 1 FROM users WHERE is_admin = 1"):

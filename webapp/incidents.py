@@ -1,5 +1,8 @@
-"""What went wrong in a way the operator should know. Recorded here; listed and acknowledged."""
+"""What went wrong in a way the operator should know. Recorded here; listed, told (see alerts.py), acknowledged."""
+import json
 import logging
+
+from gevent.event import Event
 
 from webapp import db
 from webapp.models import Incident
@@ -7,21 +10,32 @@ from webapp.models import Incident
 log = logging.getLogger(__name__)
 
 SEVERITIES = ("info", "warning", "critical")
-# Of what nobody ever acknowledges there may be any number; how many are open is asked for every few seconds.
-COUNTED_MAX = 10_000
+RESTARTED = "RESTARTED"
+# The operator is told of the same code at most once in this time; one about no job is counted for so long.
+ALERT_REPEAT_SECONDS = 3600
+UNTOLD_MAX = 1000
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "critical": logging.CRITICAL}
+_OPEN = "acknowledged_at IS NULL AND resolved_at IS NULL"
+_LATELY = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-{} seconds')".format(ALERT_REPEAT_SECONDS)
+
+recorded = Event()  # something may wait to be told. It only saves time: the table is the truth
 
 
 @db.verb
 def record(severity, scope, code, detail, job_id=None, user_id=None):
-    """Record an incident; an open one of the same code about the same job is not recorded twice."""
+    """Record an incident. An open one of the same code about the same job is not recorded twice; one about no job
+    that came within the hour, and was not told yet, is counted (``times``) and says the newest ``detail``."""
     if job_id is not None and db.value(
             "SELECT 1 FROM incidents WHERE job_id = ? AND code = ? AND resolved_at IS NULL", (job_id, code)):
         return
-    db.execute("INSERT INTO incidents (severity, scope, code, detail, job_id, user_id) VALUES (?, ?, ?, ?, ?, ?)",
-               (severity, scope, code, detail, job_id, user_id))
-    db.after_commit(lambda: log.log(
-        {"info": logging.INFO, "warning": logging.WARNING, "critical": logging.CRITICAL}[severity],
-        "%s %s: %s", scope, code, detail))
+    if job_id is not None or not db.execute(
+            "UPDATE incidents SET times = times + 1, detail = ? WHERE id = (SELECT max(id) FROM incidents WHERE "
+            f"scope = ? AND code = ? AND job_id IS NULL AND alerted_at IS NULL AND {_OPEN} AND at > {_LATELY}) "
+            "RETURNING id", (detail, scope, code)):
+        db.execute("INSERT INTO incidents (severity, scope, code, detail, job_id, user_id) VALUES (?, ?, ?, ?, ?, ?)",
+                   (severity, scope, code, detail, job_id, user_id))
+    db.after_commit(recorded.set)
+    db.after_commit(lambda: log.log(_LEVELS[severity], "%s %s: %s", scope, code, detail))
 
 
 @db.verb
@@ -38,6 +52,26 @@ def acknowledge(incident_id):
                            "RETURNING id", (incident_id,)))
 
 
+@db.verb
+def told(incident_ids):
+    """The operator has been told of these."""
+    db.execute(f"UPDATE incidents SET alerted_at = {db.NOW} WHERE alerted_at IS NULL "
+               "AND id IN (SELECT value FROM json_each(?))", (json.dumps(incident_ids),))
+
+
+def untold():
+    """What the operator should hear of and has not: open ones that are critical or of a restart, at most
+    ``UNTOLD_MAX``, what is due first, then the oldest. ``number``: of its job. ``wait_seconds``: 0, or until its code may be told again."""
+    # A clock that was ahead must not silence anybody: what was told in the future does not count.
+    return db.rows(
+        "SELECT i.id, i.at, i.severity, i.code, i.detail, i.times, j.number, CASE WHEN t.at > " + _LATELY +
+        f" THEN max((julianday(t.at) - julianday('now')) * 86400.0 + {ALERT_REPEAT_SECONDS}, 0.001) ELSE 0 END "
+        "AS wait_seconds FROM incidents i LEFT JOIN jobs j ON j.id = i.job_id LEFT JOIN (SELECT code, max(alerted_at) "
+        f"AS at FROM incidents WHERE alerted_at <= {db.NOW} GROUP BY code) t ON t.code = i.code "
+        f"WHERE (i.severity = 'critical' OR i.code = ?) AND i.alerted_at IS NULL AND {_OPEN} ORDER BY wait_seconds > 0, i.id LIMIT ?",
+        (RESTARTED, UNTOLD_MAX))
+
+
 def listing(everything=False):
     """Incidents, newest first; only open ones unless ``everything``."""
     query = Incident.select().order_by(Incident.id.desc()).limit(500)
@@ -47,8 +81,6 @@ def listing(everything=False):
 
 
 def open_counts():
-    """``{(severity,): how many}`` of the open ones among the newest ``COUNTED_MAX``."""
+    """``{(severity,): how many}`` of the open ones."""
     return {(row["severity"],): row["n"] for row in db.rows(
-        "SELECT severity, count(*) AS n FROM (SELECT severity, acknowledged_at, resolved_at FROM incidents "
-        "ORDER BY id DESC LIMIT ?) WHERE acknowledged_at IS NULL AND resolved_at IS NULL GROUP BY severity",
-        (COUNTED_MAX,))}
+        f"SELECT severity, count(*) AS n FROM incidents WHERE {_OPEN} GROUP BY severity")}

@@ -705,13 +705,18 @@ def settle(job_id, note=None):
 
 @db.verb
 def settle_by_hand(job_id, *, keep, by, note):
-    """An operator's decision about a job whose points are unknown: return them, or keep the charge."""
+    """An operator's decision about a job whose points are unknown: return them, or keep the charge.
+
+    Kept is kept, also while the ledger cannot be read yet. Raises ``AlreadyFinal``.
+    """
     job = get(job_id)
     if job is None:
         raise NotFound(job_id=job_id)
     if job["settlement"] not in ("due", "unknown"):
         raise AlreadyFinal(job_id=job_id, status=job["settlement"])
-    if keep:
+    if job["kept_by"] and not keep:
+        raise AlreadyFinal(job_id=job_id, status="kept")
+    if keep and not job["kept_by"]:
         db.execute("UPDATE jobs SET kept_by = ?, kept_note = ? WHERE id = ?", (by, note, job_id))
     return settle(job_id, note)
 
@@ -814,6 +819,11 @@ def listing(user_id=None, *, kind=None, status=None, before=None, limit=20):
     if before:
         query = query.where(Job.id < before)
     return db.rows(*query.sql())
+
+
+def any_pending():
+    """Whether something waits to be claimed."""
+    return db.value("SELECT 1 FROM jobs WHERE status = 'pending' LIMIT 1") is not None
 
 
 def in_flight_counts():

@@ -49,7 +49,7 @@ class Figures:
                      zeros | jobs.in_flight_counts(), "kind", "status")
         yield _gauge("jobs_unsettled", "Failed jobs whose points are still due to be settled, or unknown.",
                      {("due",): 0, ("unknown",): 0} | jobs.unsettled_counts(), "settlement")
-        yield _gauge("incidents_open", f"Incidents nobody has acknowledged, among the newest {incidents.COUNTED_MAX}.",
+        yield _gauge("incidents_open", "Incidents that nobody has acknowledged and that did not come right.",
                      {(severity,): 0 for severity in incidents.SEVERITIES} | incidents.open_counts(), "severity")
 
     def _outside(self):

@@ -145,6 +145,8 @@ class Incident(Model):
     detail = TextField()
     resolved_at = TextField(null=True)
     acknowledged_at = TextField(null=True)
+    alerted_at = TextField(null=True)
+    times = IntegerField()
 
     class Meta:
         table_name = "incidents"

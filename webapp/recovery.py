@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import gevent
 
-from webapp import db, jobs, workers
+from webapp import db, incidents, jobs, workers
 from webapp.errors import AinoriError
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,11 @@ class Found:
     resumed: int = 0
     points: int = 0
     unknown: int = 0
+
+    def sentence(self, seconds):
+        points = "1 point" if self.points == 1 else f"{self.points} points"
+        resumed = f", {self.resumed} resumed" if self.resumed else ""
+        return f"{self.interrupted} interrupted, {points} returned, {self.unknown} unknown, {seconds:.1f} s{resumed}"
 
 
 def one_pass():
@@ -56,7 +61,7 @@ def one_pass():
             found.points += returned or 0
     for worker_id in dead:
         workers.forget(worker_id)
-    if db.value("SELECT 1 FROM jobs WHERE status = 'pending' LIMIT 1"):
+    if jobs.any_pending():
         jobs.signals.pending.set()  # another process may have left it
     return found
 
@@ -105,7 +110,8 @@ def schedule(interval_seconds):
             gevent.sleep(pause)
             try:
                 one_pass()
-                jobs.signals.pending.set()  # another process may have given something back, unheard here
+                jobs.signals.pending.set()  # another process may have given something back, unheard here,
+                incidents.recorded.set()    # or recorded what the operator should hear of
             except AinoriError as error:
                 log.warning("a recovery pass was put off: %s", error)
             except Exception:
@@ -169,8 +175,8 @@ def _expire_job(job_id):
 
 @db.verb
 def _expire_incidents(age):
-    return len(db.execute("DELETE FROM incidents WHERE acknowledged_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) "
-                          "RETURNING id", (age,)))
+    return len(db.execute("DELETE FROM incidents WHERE coalesce(acknowledged_at, resolved_at) < "
+                          "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) RETURNING id", (age,)))
 
 
 def _expire_folders():

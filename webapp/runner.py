@@ -253,7 +253,7 @@ class Runner:
         """Claim as many as there are free slots, and set them going. Returns how many."""
         with self._claiming:
             free = min(self.settings.max_running_jobs - len(self._supervisors), CLAIMS_AT_ONCE_MAX)
-            if free <= 0 or jobs.signals.draining:
+            if free <= 0 or jobs.signals.draining or not jobs.any_pending():  # an empty claim would commit
                 return 0
             claimed = jobs.claim(workers.current.id, self.kinds, free)
             for job in claimed:

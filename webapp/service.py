@@ -1,15 +1,13 @@
 """The working part of a server process: recovery, runner and scheduler, started and stopped together."""
 import gc
-import logging
 import sys
 import time
 
 import gevent
 
-from webapp import db, jobs, recovery
+from webapp import db, incidents, jobs, recovery
+from webapp.alerts import Alerts
 from webapp.runner import Runner
-
-log = logging.getLogger(__name__)
 
 # A commit runs in a thread; when it is done, the thread waits this long for a busy hub to let it say so.
 SWITCH_SECONDS = 0.001
@@ -25,7 +23,7 @@ class Service:
     def __init__(self, app):
         self.app = app
         self.runner = app.runner = Runner(app.kinds, app.settings, app.upstream)
-        self._scheduler = None
+        self._scheduler = self._alerts = None
 
     def start(self, role="server"):
         """Register as a worker, recover what a dead one left, then claim."""
@@ -36,9 +34,11 @@ class Service:
         with db.patience(START_PATIENCE_SECONDS):
             self.runner.start(role)
             found = recovery.at_start(self.app.kinds)
-        if found.interrupted or found.resumed or found.points or found.unknown:
-            log.warning("after a restart: %s interrupted, %s resumed, %s points returned, %s unknown, %.1f s",
-                        found.interrupted, found.resumed, found.points, found.unknown, time.perf_counter() - began)
+            if any(vars(found).values()):
+                incidents.record("warning", "recovery", incidents.RESTARTED,
+                                 found.sentence(time.perf_counter() - began))
+        if self.app.settings.alert_channels():
+            self._alerts = gevent.spawn(Alerts(self.app.settings).run)
         self._scheduler = gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds)
         jobs.signals.watch.set()  # what was in flight before this start is to be watched too
         self.runner.begin()
@@ -47,8 +47,9 @@ class Service:
     def stop(self):
         """Drain. May be called twice; returns when nothing of ours runs any more."""
         self.runner.drain()
-        if self._scheduler is not None:
-            self._scheduler.kill()
+        for greenlet in (self._scheduler, self._alerts):  # what was not told yet, the next start tells
+            if greenlet is not None:
+                greenlet.kill()
 
 
 def start(app):

@@ -57,6 +57,8 @@ SETTINGS = (
     Setting("DATABASE_PATH", "data/ainori.db", "the single file; its folder holds uploads/, files/, workers/"),
     Setting("SITE_NAME", "Ainori", "what the pages call this site"),
     Setting("SUPPORT_CONTACT", "", "address or URL in the 'contact support' sentence"),
+    Setting("ALERT_URLS", "", "Apprise URLs that hear of critical incidents and of interrupted work, by comma or blank",
+            secret=True),
     Setting("HOST", "127.0.0.1", "address to listen on (0.0.0.0 in production)"),
     Setting("PORT", 8000, "port to listen on", least=0),
     Setting("PRODUCTION", False, "secure cookies, no new database unless allowed; 1 on known hosts"),
@@ -158,6 +160,9 @@ class Settings:
         for name in ("DATABASE_PATH", "HOST", "SITE_NAME"):
             if not self.values[name]:
                 raise SettingsError(f"{name} must not be empty.")
+        for n, url in enumerate(self.alert_channels(), 1):
+            if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://\S", url):  # it may hold a password: it is not shown
+                raise SettingsError(f"ALERT_URLS: number {n} is no Apprise URL, like mailto://… or json://….")
         if self.port > 65535:
             raise SettingsError(f"PORT={self.port} must be at most 65535.")
         if self.database_path == ":memory:":
@@ -215,6 +220,11 @@ class Settings:
 
     def names(self, setting) -> list[str]:
         return [name.strip() for name in self.values[setting].split(",") if name.strip()]
+
+    def alert_channels(self) -> list[str]:
+        """The URLs of ALERT_URLS. A comma within one stays: it separates only before the next."""
+        parts = re.split(r"[\s,]+(?=[A-Za-z][A-Za-z0-9+.-]*://)|\s+", self.alert_urls)
+        return [url for part in parts if (url := part.strip(","))]
 
     def for_kind(self, kind) -> dict:
         """What the kind reads as ``job.settings``: its own settings, and the limits on uploads.
