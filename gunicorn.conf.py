@@ -31,6 +31,7 @@ control_socket_disable = True
 accesslog = None
 # The first signal wins; a worker must have ended by itself this long after it.
 EXIT_SECONDS = 4.8
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
 def on_starting(server):
@@ -66,6 +67,8 @@ def post_worker_init(worker):
     from wsgi import app
 
     from webapp import service
+    for number in STOP_SIGNALS:  # nothing runs yet, and a start may wait long for a locked file
+        signal.signal(number, lambda *_: os._exit(0))
     try:
         worker.ainori = service.start(app)
     except SettingsError as error:
@@ -77,10 +80,9 @@ def post_worker_init(worker):
 def _wrap_signals(worker):
     """TERM, INT and QUIT all drain: Ctrl-C reaches master and worker, and the master's QUIT follows."""
     import gevent
-    handlers = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
     def begin_to_stop(*_):
-        for number in handlers:
+        for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         worker.alive = False
         # Only a mark and a new greenlet: this runs between any two instructions, perhaps inside a verb.
@@ -88,7 +90,7 @@ def _wrap_signals(worker):
         gevent.spawn_later(EXIT_SECONDS, os._exit, 0)
 
     worker.handle_exit = worker.handle_quit = begin_to_stop
-    for number in handlers:
+    for number in STOP_SIGNALS:
         signal.signal(number, begin_to_stop)
 
 

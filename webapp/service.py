@@ -6,7 +6,8 @@ import time
 
 import gevent
 
-from webapp import db, jobs, recovery
+from webapp import db, incidents, jobs, recovery, workers
+from webapp.errors import AinoriError, Busy, SettingsError, StorageUnavailable
 from webapp.runner import Runner
 
 log = logging.getLogger(__name__)
@@ -19,27 +20,39 @@ COLLECT_FROM = 10_000
 # A server does not fail to start because somebody has the file open in a browser tool. Less than
 # gunicorn's time-out for a worker that does not answer.
 START_PATIENCE_SECONDS = 30
+# Between two looks whether a disk that refused takes something again.
+STORAGE_LOOK_SECONDS = 2
 
 
 class Service:
     def __init__(self, app):
         self.app = app
         self.runner = Runner(app.kinds, app.settings, app.upstream)
-        self._scheduler = None
+        self._loops = []
 
     def start(self, role="server"):
-        """Register as a worker, recover what a dead one left, then claim."""
+        """Register as a worker, recover what a dead one left, then claim. Raises ``SettingsError`` where the
+        file stays locked or takes nothing."""
         began = time.perf_counter()
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.freeze()  # what was loaded until now stays: no collection need look through it
         gc.set_threshold(COLLECT_FROM)
-        with db.patience(START_PATIENCE_SECONDS):
-            self.runner.start(role)
-            found = recovery.at_start(self.app.kinds)
+        try:
+            with db.patience(START_PATIENCE_SECONDS):
+                self.runner.start(role)
+                found = recovery.at_start(self.app.kinds)
+        except Busy:
+            raise SettingsError(f"Another program has held {db.store.path} locked for {START_PATIENCE_SECONDS} s: "
+                                "let it go there, then start again.") from None
+        except StorageUnavailable as error:
+            raise SettingsError(f"The database {db.store.path} takes nothing: {error.facts['reason']}.") from error
+        except OSError as error:  # no lock file can be made
+            raise SettingsError(f"{error.filename} cannot be written ({error.strerror}).") from error
         if found.interrupted or found.resumed or found.points or found.unknown:
             log.warning("after a restart: %s interrupted, %s resumed, %s points returned, %s unknown, %.1f s",
                         found.interrupted, found.resumed, found.points, found.unknown, time.perf_counter() - began)
-        self._scheduler = gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds)
+        self._loops = [gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds),
+                       gevent.spawn(watch_storage)]
         jobs.signals.watch.set()  # what was in flight before this start is to be watched too
         self.runner.begin()
         return self
@@ -47,8 +60,31 @@ class Service:
     def stop(self):
         """Drain. May be called twice; returns when nothing of ours runs any more."""
         self.runner.drain()
-        if self._scheduler is not None:
-            self._scheduler.kill()
+        gevent.killall(self._loops)
+
+
+def watch_storage():
+    """The operator hears of a disk that refuses: in the log at once, as an incident when it can be stored."""
+    while True:
+        db.store.refused.wait()
+        log.critical("storage STORAGE_UNAVAILABLE: %s cannot be written", db.store.path.parent)
+        while not _storage_works():
+            gevent.sleep(STORAGE_LOOK_SECONDS)
+        db.store.refused.clear()
+        log.warning("storage works again")
+        gevent.sleep(STORAGE_LOOK_SECONDS)
+
+
+def _storage_works():
+    try:
+        workers.beat(workers.current.id)  # small, and stored again and again
+        if not any(row["code"] == StorageUnavailable.code for row in incidents.listing()):
+            incidents.record("critical", "storage", StorageUnavailable.code,
+                             f"{db.store.path.parent} could not be written for a while (a full disk, a read-only "
+                             "folder?). What was asked for meanwhile was refused, and used no points.")
+        return True
+    except AinoriError:
+        return False
 
 
 def start(app):
