@@ -50,8 +50,10 @@ def nworkers_changed(server, new_value, old_value):
 
 def post_fork(server, worker):
     """An app that cannot start says why, once, and ends the server: after any other exit code than 4
-    gunicorn would start workers again for ever."""
+    gunicorn would start workers again for ever. Told to stop before it serves, it just goes: nothing of its own
+    runs yet, and it may be waiting long for a locked file."""
     load_wsgi = worker.load_wsgi
+    worker.handle_exit = worker.handle_quit = lambda *_: os._exit(0)
 
     def load_or_end():
         try:
@@ -67,8 +69,6 @@ def post_worker_init(worker):
     from wsgi import app
 
     from webapp import service
-    for number in STOP_SIGNALS:  # nothing runs yet, and a start may wait long for a locked file
-        signal.signal(number, lambda *_: os._exit(0))
     try:
         worker.ainori = service.start(app)
     except SettingsError as error:
