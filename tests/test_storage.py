@@ -153,18 +153,45 @@ def locked(one, other, script, seconds):
     return looking.worst
 
 
-def test_another_program_holds_the_lock_for_ten_seconds_and_for_sixty(site):
-    calm = {"RECOVERY_INTERVAL_SECONDS": 0.5}
-    first, second = site("ten", **calm), site("sixty", **calm)
-    both = [gevent.spawn(locked, first, site("ten too", folder=first.folder, **calm), EXCLUSIVE, 10),
-            gevent.spawn(locked, second, site("sixty too", folder=second.folder, **calm), HOLD, 60)]
-    gevent.joinall(both, raise_error=True)
-    print([one.value for one in both])
+def read_for_ten_seconds(one):
+    """The write-ahead log grows while it lasts, and is cut again after it."""
+    token, wal = one.add_user(points=50), one.folder / "ainori.db-wal"
+    with closing(sqlite3.connect(one.database, isolation_level=None)) as tool:
+        tool.execute("BEGIN")
+        count = tool.execute("SELECT count(*) FROM jobs").fetchone()
+        ends = time.monotonic() + 10
+        made = [submit(one, token, "bulky") for _ in range(30)]
+        assert {end_of(one, token, job_id)[0] for job_id in made} == {"succeeded"}
+        with Looking(one, ["/healthz", "/history"], token) as looking:
+            gevent.sleep(max(0, ends - time.monotonic()))
+        looking.found_well()
+        assert tool.execute("SELECT count(*) FROM jobs").fetchone() == count
+        assert wal.stat().st_size > 20_000_000
+        tool.execute("COMMIT")
+    for _ in range(3):
+        end_of(one, token, submit(one, token, "paced"))
+    assert wal.stat().st_size <= 16_100_000
 
 
-@pytest.mark.parametrize("busy", [False, True])
-def test_told_to_stop_while_the_file_is_locked_it_is_gone_in_time_and_the_next_start_tells_the_truth(site, busy):
-    one = site()
+def side_by_side(*calls):
+    """Cases with servers of their own that mostly wait."""
+    asked = [gevent.spawn(*call) for call in calls]
+    try:
+        gevent.joinall(asked, raise_error=True)
+    finally:
+        gevent.killall(asked)
+    return [asking.value for asking in asked]
+
+
+def test_another_program_holds_the_lock_for_ten_seconds_and_for_sixty_or_reads_for_ten(site):
+    often = {"RECOVERY_INTERVAL_SECONDS": 0.5}
+    ten, sixty, read = site("ten", **often), site("sixty", **often), site("read")
+    print(side_by_side((locked, ten, site("ten too", folder=ten.folder, **often), EXCLUSIVE, 10),
+                       (locked, sixty, site("sixty too", folder=sixty.folder, **often), HOLD, 60),
+                       (read_for_ten_seconds, read)))
+
+
+def told_to_stop(one, busy, seconds_max):
     token = one.add_user()
     if busy:
         charged, asking = submit(one, token, "paced", after=60), submit(one, token, "paced_again", before=1)
@@ -175,19 +202,21 @@ def test_told_to_stop_while_the_file_is_locked_it_is_gone_in_time_and_the_next_s
         one.signal_master(signal.SIGTERM)
         began = time.monotonic()
         one.wait_ended()
-        took = time.monotonic() - began
-        print(f"gone after {took:.2f} s")
-        assert took < (5 if busy else 4)  # idle, it does not wait for a goodbye that cannot be stored
+        assert time.monotonic() - began < seconds_max
         assert one.process.returncode == 0
     one.start()
     if busy:
         assert told(one, token, charged)[:3] == ("failed", "INTERRUPTED", "refunded")
         assert end_of(one, token, asking) == ("succeeded", None, "consumed", 2)
-    else:
-        assert one.get("/api/points", token=token).json["balance"] == 3
-    assert [path.name for path in (one.folder / "workers").iterdir()] == [
-        f"{one.rows('SELECT id FROM workers ORDER BY started_at DESC')[0]['id']}.lock"]
+    assert one.get("/api/points", token=token).json["balance"] == (2 if busy else 3)
+    newest = one.rows("SELECT id FROM workers ORDER BY started_at DESC")[0]["id"]
+    assert [path.stem for path in (one.folder / "workers").iterdir()] == [newest]
     assert one.flask("audit").returncode == 0
+
+
+def test_told_to_stop_while_the_file_is_locked_it_is_gone_in_time_and_the_next_start_tells_the_truth(site):
+    # With nothing to do it does not wait for a goodbye that cannot be stored.
+    side_by_side((told_to_stop, site("idle"), False, 4), (told_to_stop, site("busy"), True, 5))
 
 
 def test_killed_while_the_file_is_locked_and_started_again_the_truth_is_told(site):
@@ -321,7 +350,7 @@ def test_whatever_room_is_left_a_life_is_whole_or_not(site, disk):
         filler = fill(disk, kilobytes * 1024)
         answer = one.post("/api/kinds/paced/jobs", {"text": "x" * 3000}, token=token)
         if answer.status == 202:
-            gevent.sleep(0.5)
+            gevent.sleep(0.3)
         filler.unlink()
         if answer.status == 202:
             ended = end_of(one, token, answer.json["job"]["id"])
@@ -429,6 +458,24 @@ def test_files_that_may_not_be_written_refuse_what_is_new_and_keep_what_ran(site
     assert one.worker_pid() == worker and one.flask("audit").returncode == 0
 
 
+def test_what_a_living_worker_could_not_store_yet_comes_before_what_another_one_thinks_of_it(site):
+    one = site()
+    other = site("other", folder=one.folder)
+    assert [server.get("/api/kinds").status for server in (one, other)] == [200, 200]
+    token = one.add_user(points=50)
+    polled, in_the_way = submit(one, token, "hasty", after=1.5), submit(one, token, "hasty_alone", after=1.5)
+    for job_id in (polled, in_the_way):
+        until_charged(one, job_id)
+    worker = one.worker_pid()
+    limits = resource.prlimit(worker, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    until(one, "SELECT 1 FROM jobs WHERE id = ? AND deadline_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-0.5 seconds')",
+          in_the_way)
+    resource.prlimit(worker, resource.RLIMIT_FSIZE, limits)
+    asked = side_by_side((told, other, token, polled), (submit, other, token, "hasty_alone"))
+    assert asked[0][:3] == ("succeeded", None, "consumed")
+    assert job_row(one, in_the_way)["status"] == "succeeded" and end_of(one, token, asked[1])[0] == "succeeded"
+
+
 # -------------------------------------------------------------------------------------------- slow
 
 SLOW_SYNC = r"""
@@ -519,23 +566,3 @@ def test_somebody_who_looks_into_the_file_and_writes_to_it_harms_nobody(site):
     assert "ポイント" in one.get("/points", token=token).text
     assert end_of(one, token, running) == ("succeeded", None, "consumed", 1)
     assert one.flask("audit").returncode == 0
-
-
-def test_a_read_held_open_makes_the_log_grow_only_while_it_lasts(site):
-    one, wal = site(), None
-    token, wal = one.add_user(points=50), one.folder / "ainori.db-wal"
-    with closing(sqlite3.connect(one.database, isolation_level=None)) as tool:
-        tool.execute("BEGIN")
-        count = tool.execute("SELECT count(*) FROM jobs").fetchone()
-        ends = time.monotonic() + 10
-        made = [submit(one, token, "bulky") for _ in range(30)]
-        assert {end_of(one, token, job_id)[0] for job_id in made} == {"succeeded"}
-        with Looking(one, ["/healthz", "/history"], token) as looking:
-            gevent.sleep(max(0, ends - time.monotonic()))
-        looking.found_well()
-        assert tool.execute("SELECT count(*) FROM jobs").fetchone() == count
-        assert wal.stat().st_size > 20_000_000
-        tool.execute("COMMIT")
-    for _ in range(3):
-        end_of(one, token, submit(one, token, "paced"))
-    assert wal.stat().st_size <= 16_100_000

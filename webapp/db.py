@@ -81,7 +81,8 @@ class Store:
         self.pid = os.getpid()
         self.commits = 0
         self.in_verb = None          # the greenlet that runs a verb now: it must not switch
-        self.refused = Event()       # the disk has refused a write; cleared by who has seen it work again
+        self.refused = Event()       # the disk has refused something; cleared by who has seen it work again
+        self.refusal = None          # the latest: what it said
         self._call = None
         self._queue = deque()
         self._waiting = Event()
@@ -297,9 +298,10 @@ def _translated(error):
 
 def refused_by_the_disk(error):
     """What SQLite or the system said, as a ``StorageUnavailable``; the operator is to hear of it."""
-    if store is not None:
-        store.refused.set()
     refusal = StorageUnavailable(reason=getattr(error, "strerror", None) or str(error))
+    if store is not None:
+        store.refusal = refusal
+        store.refused.set()
     refusal.__cause__ = error
     return refusal
 

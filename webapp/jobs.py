@@ -223,6 +223,8 @@ def submit(order, *, max_pending, files=()):
         for name, received in dict(files).items():
             kept.append(input_path(order.id, name))
             _keep_input(kept[-1], received)
+        if order.exclusive_key is not None or order.share_key is not None:
+            let_the_living_end([way for way in [_in_the_way(order)] if way and _running_late(way)])
         submission = _climb(order, max_pending)
     except Exception:  # refused. Who was merely stopped while waiting leaves a verb behind that still runs
         _forget_files(kept)
@@ -592,7 +594,7 @@ def poll(job_id):
             signals.pending.set()
     try:
         with db.patience(POLL_PATIENCE_SECONDS):
-            if job["status"] == "running" and suspicious(job):
+            if _running_late(job):
                 let_the_living_end([job])
                 reap(job_id)
                 job = get(job_id)
@@ -614,6 +616,10 @@ def poll_listed(found):
             worth_it = db.clock() - began < POLL_PATIENCE_SECONDS
         shown.append(job)
     return shown
+
+
+def _running_late(job):
+    return job["status"] == "running" and suspicious(job)
 
 
 def suspicious(job):

@@ -38,6 +38,7 @@ KILL_SECONDS = 1.0
 # A drain waits this long for a claim under way, and for what it stopped to end.
 CLAIM_LAST_SECONDS = 0.5
 STOP_SECONDS = 1.5
+STORE_SECONDS = 0.8
 # A goodbye that cannot be stored is none: the lock file, dropped with the process, says the same.
 GOODBYE_SECONDS = 0.5
 CHUNK_BYTES = 128_000
@@ -393,6 +394,8 @@ class Runner:
             for attempt in list(self.attempts.values()):  # also one that has only just begun
                 attempt.stop("drained")
             gevent.joinall(list(self._supervisors), timeout=0.05)
+            if not self.attempts:  # all that is left is storing how they ended, and a locked file may stay locked
+                ends = min(ends, db.clock() + STORE_SECONDS)
         gevent.killall(self._loops)
         if not self._supervisors and workers.current is not None:
             try:

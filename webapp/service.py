@@ -59,29 +59,30 @@ class Service:
 
     def stop(self):
         """Drain. May be called twice; returns when nothing of ours runs any more."""
-        self.runner.drain()
         gevent.killall(self._loops)
+        self.runner.drain()
 
 
 def watch_storage():
     """The operator hears of a disk that refuses: in the log at once, as an incident when it can be stored."""
     while True:
         db.store.refused.wait()
-        log.critical("storage STORAGE_UNAVAILABLE: %s cannot be written", db.store.path.parent)
-        while not _storage_works():
+        reason = db.store.refusal.facts["reason"]
+        log.critical("storage STORAGE_UNAVAILABLE: the disk refuses: %s", reason)
+        while not _storage_works(reason):
             gevent.sleep(STORAGE_LOOK_SECONDS)
         db.store.refused.clear()
         log.warning("storage works again")
         gevent.sleep(STORAGE_LOOK_SECONDS)
 
 
-def _storage_works():
+def _storage_works(reason):
     try:
         workers.beat(workers.current.id)  # small, and stored again and again
         if not any(row["code"] == StorageUnavailable.code for row in incidents.listing()):
             incidents.record("critical", "storage", StorageUnavailable.code,
-                             f"{db.store.path.parent} could not be written for a while (a full disk, a read-only "
-                             "folder?). What was asked for meanwhile was refused, and used no points.")
+                             f"The disk refused for a while: {reason}. What was asked for meanwhile used no points. "
+                             f"Look at the room in {db.store.path.parent}, and at who may write there.")
         return True
     except AinoriError:
         return False
