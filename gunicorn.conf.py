@@ -31,6 +31,7 @@ control_socket_disable = True
 accesslog = None
 # The first signal wins; a worker must have ended by itself this long after it.
 EXIT_SECONDS = 4.8
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
 def on_starting(server):
@@ -49,8 +50,10 @@ def nworkers_changed(server, new_value, old_value):
 
 def post_fork(server, worker):
     """An app that cannot start says why, once, and ends the server: after any other exit code than 4
-    gunicorn would start workers again for ever."""
+    gunicorn would start workers again for ever. Told to stop before it serves, it just goes: nothing of its own
+    runs yet, and it may be waiting long for a locked file."""
     load_wsgi = worker.load_wsgi
+    worker.handle_exit = worker.handle_quit = lambda *_: os._exit(0)
 
     def load_or_end():
         try:
@@ -77,10 +80,9 @@ def post_worker_init(worker):
 def _wrap_signals(worker):
     """TERM, INT and QUIT all drain: Ctrl-C reaches master and worker, and the master's QUIT follows."""
     import gevent
-    handlers = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
     def begin_to_stop(*_):
-        for number in handlers:
+        for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         worker.alive = False
         # Only a mark and a new greenlet: this runs between any two instructions, perhaps inside a verb.
@@ -88,7 +90,7 @@ def _wrap_signals(worker):
         gevent.spawn_later(EXIT_SECONDS, os._exit, 0)
 
     worker.handle_exit = worker.handle_quit = begin_to_stop
-    for number in handlers:
+    for number in STOP_SIGNALS:
         signal.signal(number, begin_to_stop)
 
 

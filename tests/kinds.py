@@ -101,6 +101,37 @@ def commanding(job: JobContext, params):
     return {"slept": params.text}
 
 
+class Pace(BaseModel):
+    before: float = 0  # seconds, the charge
+    after: float = 0
+    text: str = ""
+    file: Upload | None = None
+
+
+def paced(job: JobContext, params):
+    """Charges and ends after so many seconds, whatever becomes of its progress; a step in between."""
+    for stage, seconds in (("before", params.before), ("after", params.after)):
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            time.sleep(0.05)
+            job.progress(stage, 0, 1)
+        if stage == "before":
+            job.charge()
+            job.step("charged", lambda: {"by": job.attempt})
+    if params.text:
+        job.save_file("text.txt", params.text.encode(), "text/plain")
+    return {"step": job.step("charged", lambda: {"by": job.attempt}), "text": params.text}
+
+
+def bulky(job: JobContext, params):
+    return {"text": "x" * 900_000}
+
+
+KINDS += [Kind(name="bulky", params=Nothing, run=bulky),
+          Kind(name="paced", params=Pace, run=paced, cost=1, timeout_seconds=150),
+          Kind(name="paced_again", params=Pace, run=paced, cost=1, timeout_seconds=150, on_interrupt="retry"),
+          Kind(name="hasty", params=Pace, run=paced, cost=1, timeout_seconds=3),
+          Kind(name="hasty_alone", params=Pace, run=paced, cost=1, timeout_seconds=3, exclusive=True)]
 KINDS.append(Kind(name="commanding", params=Text, run=commanding, cost=1, on_interrupt="retry", max_attempts=3))
 
 
@@ -116,6 +147,9 @@ KINDS.append(Kind(name="blocking", params=Text, run=blocking))
 
 
 # A real server is given other limits by its environment: seconds that a test does not want to wait for.
+if "TEST_START_PATIENCE_SECONDS" in os.environ:
+    from webapp import service
+    service.START_PATIENCE_SECONDS = float(os.environ["TEST_START_PATIENCE_SECONDS"])
 if "TEST_STREAM_SECONDS" in os.environ:
     from webapp import live
     live.COMMENT_SECONDS = live.LOOK_SECONDS = 0.1

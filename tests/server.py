@@ -48,6 +48,7 @@ class Server:
             **{name: str(value) for name, value in dict(environ).items()}}
         self.process = None
         self.log = self.folder / "server.log"
+        self.under = []  # a command that the server is run by
 
     # ---------------------------------------------------------------------------------- life, death
 
@@ -55,7 +56,7 @@ class Server:
         """Start, and return when the port answers."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gunicorn", "wsgi:app", *self.environ.get("TEST_GUNICORN_ARGS", "").split()],
+                [*self.under, sys.executable, "-m", "gunicorn", "wsgi:app", *self.environ.get("TEST_GUNICORN_ARGS", "").split()],
                 cwd=ROOT, env=self.environ, stdout=log, stderr=log, start_new_session=True)
         self.wait_until_open(seconds)
         return self

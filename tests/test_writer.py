@@ -374,6 +374,20 @@ def test_a_poll_answers_what_is_stored_while_the_file_is_locked(app, person):
     assert someone.job(job)["status"] == "failed"
 
 
+def test_a_listing_of_a_locked_file_looks_once_and_not_once_for_each(app, person):
+    someone = person(points=15)
+    made = [someone.submit("paid").json["job"]["id"] for _ in range(15)]
+    jobs.claim("dead", ["paid"], most=15)
+    for job in made:
+        jobs.fail(job, 1, "INTERRUPTED")
+    for path in ("/api/jobs", "/history"):
+        with another_process(HOLD, db.store.path):
+            began = conftest._real_time()
+            assert someone.get(path).status_code == 200
+            assert conftest._real_time() - began < 8 * jobs.POLL_PATIENCE_SECONDS
+    assert [someone.job(job)["money"] for job in made] == ["none"] * 15
+
+
 def test_a_foreign_lock_of_three_seconds_stalls_nobody(store, user):
     with another_process(HOLD, store.path) as let_go, longest_stall() as worst:
         gevent.spawn_later(3, let_go)

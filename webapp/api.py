@@ -97,9 +97,7 @@ def listing():
     limit = 20
     found = jobs.listing(web.viewer_id(), kind=request.args.get("kind"), status=request.args.get("status"),
                          before=request.args.get("cursor"), limit=limit + 1)
-    shown = [jobs.poll(job["id"]) if job["status"] == "running" or job["settlement"] in ("due", "unknown") else job
-             for job in found[:limit]]
-    return {"jobs": [web.job_json(job, with_result=False) for job in shown],
+    return {"jobs": [web.job_json(job, with_result=False) for job in jobs.poll_listed(found[:limit])],
             "next_cursor": found[limit - 1]["id"] if len(found) > limit else None}
 
 
@@ -239,6 +237,8 @@ def readyz():
         reasons.append(f"database: {error}")
     if web.disk_space_bytes(current_app.settings.folder) < FREE_DISK_BYTES_MIN:
         reasons.append("disk space")
+    if web.storage_refused():
+        reasons.append("storage")
     return ({"status": "unavailable", "reasons": reasons}, 503) if reasons else {"status": "ready"}
 
 

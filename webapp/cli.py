@@ -410,6 +410,7 @@ def _received(file):
     incoming = web.Incoming(current_app.settings.folder / "uploads")
     with closing(incoming), file.open("rb") as source:
         shutil.copyfileobj(source, incoming)
+        incoming.complete()
     return jobs.Received(incoming.path, Upload(name=file.name[-100:], size=incoming.size, sha256=incoming.sha256))
 
 

@@ -5,6 +5,7 @@ into the writer's queue and waits: the writer takes what is waiting, runs each v
 its own, commits once, outside the hub, and only then answers all callers. Nobody is told anything
 that is not on disk. Within a verb, other verbs run inline and reads see what was just written.
 """
+import errno
 import functools
 import logging
 import os
@@ -19,7 +20,7 @@ import peewee
 from gevent.event import AsyncResult, Event
 from gevent.threadpool import ThreadPool
 
-from webapp.errors import Busy, SettingsError, StorageUnavailable
+from webapp.errors import DISK_ERRNOS, Busy, SettingsError, StorageUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,8 @@ class Store:
         self.pid = os.getpid()
         self.commits = self.verbs = 0  # since it was opened: metrics read them
         self.in_verb = None          # the greenlet that runs a verb now: it must not switch
+        self.refused = Event()       # the disk has refused something; cleared by who has seen it work again
+        self.refusal = None          # the latest: what it said
         self._call = None
         self._queue = deque()
         self._waiting = Event()
@@ -290,10 +293,25 @@ def _translated(error):
         if _is_busy(error):
             return Busy()
         if code is None or code & 0xFF in _STORAGE_CODES:
-            refusal = StorageUnavailable(reason=str(error))
-            refusal.__cause__ = error
-            return refusal
+            return refused_by_the_disk(error)
     return error
+
+
+def refused_by_the_disk(error):
+    """What SQLite or the system said, as a ``StorageUnavailable``; the operator is to hear of it."""
+    refusal = StorageUnavailable(reason=getattr(error, "strerror", None) or str(error))
+    if store is not None:
+        store.refusal = refusal
+        store.refused.set()
+    refusal.__cause__ = error
+    return refusal
+
+
+def is_disk(error):
+    """Whether an ``OSError`` is the disk's: full, broken, or a folder of ours that may no longer be written."""
+    if error.errno in (errno.EACCES, errno.EPERM) and error.filename is not None and store is not None:
+        return store.path.parent in Path(os.fsdecode(error.filename)).parents
+    return error.errno in DISK_ERRNOS
 
 
 def _connect(path, pragmas):
@@ -379,6 +397,11 @@ def savepoint():
             connection.execute("RELEASE part")
         raise
     connection.execute("RELEASE part")
+
+
+def wait_for_lock():
+    """Returns when the write lock was there to be had. Raises what ``write`` raises."""
+    store.write(lambda: None)
 
 
 def now():

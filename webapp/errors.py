@@ -158,8 +158,8 @@ class StorageUnavailable(AinoriError):
     code = "STORAGE_UNAVAILABLE"
 
 
-# What the system says when a disk is full or cannot be written.
-DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+# What the system says when a disk is full or cannot be written (or a file may not grow: a limit of the host's).
+DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG}
 
 
 class UpstreamUnavailable(AinoriError):

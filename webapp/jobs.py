@@ -18,6 +18,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import gevent
 from gevent.event import Event
 from pydantic import ValidationError
 
@@ -53,6 +54,9 @@ INPUT_KEPT_HOURS = 24
 PROBLEMS_TOLD_MAX = 50
 # What a poll or a reap waits for the write lock: the poll then answers what is stored.
 POLL_PATIENCE_SECONDS = 0.25
+# A worker that could not store how its work ended tries at least this often, and whoever finds it overdue lets
+# it go first for twice as long.
+END_RETRY_SECONDS = 1.0
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _encode_params = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False).encode
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
@@ -222,7 +226,10 @@ def submit(order, *, max_pending, files=()):
     kept = []
     try:
         for name, received in dict(files).items():
-            kept.append(_keep_input(order.id, name, received))
+            kept.append(input_path(order.id, name))
+            _keep_input(kept[-1], received)
+        if order.exclusive_key is not None or order.share_key is not None:
+            let_the_living_end([way for way in [_in_the_way(order)] if way and _running_late(way)])
         submission = _climb(order, max_pending)
     except Exception:  # refused. Who was merely stopped while waiting leaves a verb behind that still runs
         _forget_files(kept)
@@ -592,7 +599,8 @@ def poll(job_id):
             signals.pending.set()
     try:
         with db.patience(POLL_PATIENCE_SECONDS):
-            if job["status"] == "running" and suspicious(job):
+            if _running_late(job):
+                let_the_living_end([job])
                 reap(job_id)
                 job = get(job_id)
             if job["settlement"] in ("due", "unknown"):
@@ -603,14 +611,41 @@ def poll(job_id):
     return job
 
 
+def poll_listed(found):
+    """The rows of a listing, each as a poll sees it. Of a file that is locked one look is enough for all."""
+    shown, worth_it = [], True
+    for job in found:
+        if worth_it and (job["status"] == "running" or job["settlement"] in ("due", "unknown")):
+            began = db.clock()
+            job = poll(job["id"])
+            worth_it = db.clock() - began < POLL_PATIENCE_SECONDS
+        shown.append(job)
+    return shown
+
+
+def _running_late(job):
+    return job["status"] == "running" and suspicious(job)
+
+
 def suspicious(job):
     """A cheap look, before a transaction is opened: might this running job be orphaned or timed out?"""
     mine = workers.current is not None and job["worker_id"] == workers.current.id
     if mine and (job["id"], job["attempt"]) not in workers.current.attempts:
         return True
+    if mine and (job["id"], job["attempt"]) in workers.current.ended:
+        return False
     if job["deadline_at"] < db.now():
         return True
     return not mine and workers.is_dead(job["worker_id"]) is not False
+
+
+def let_the_living_end(suspects):
+    """Before running jobs are judged: a worker that lives ends its attempts itself, in time or not. Where the
+    file was locked or the disk full it could not say so yet: as soon as it can, its word comes first."""
+    mine = workers.current and workers.current.id
+    if any(job["worker_id"] != mine and workers.is_dead(job["worker_id"]) is False for job in suspects):
+        db.wait_for_lock()
+        gevent.sleep(2 * END_RETRY_SECONDS)
 
 
 @db.verb
@@ -637,6 +672,8 @@ def _judge(job):
             "started_at) < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?)", (*proof, f"-{signals.stale_seconds} seconds"))
         if found:
             return found
+    if mine and (job["id"], job["attempt"]) in workers.current.ended:
+        return None  # whether it ended in time, its end says, which is only waiting to be stored
     return _interrupt(job, "TIMED_OUT", "timed_out", f"attempt = ? AND deadline_at < {NOW}", (job["attempt"],))
 
 
@@ -846,6 +883,18 @@ def unseen(user_id):
         "AND j.expired_at IS NULL ORDER BY j.id DESC LIMIT 5", (user_id,))
 
 
+def saw(job, user_id):
+    """This person has been shown how it ended. Stored where that is possible: looking must not depend on it."""
+    if not db.one("SELECT 1 FROM job_watchers WHERE job_id = ? AND user_id = ? AND seen_at IS NULL",
+                  (job["id"], user_id)):
+        return
+    try:
+        with db.patience(POLL_PATIENCE_SECONDS):
+            mark_seen(job["id"], user_id)
+    except (Busy, StorageUnavailable):
+        pass
+
+
 @db.verb
 def mark_seen(job_id, user_id):
     """This person has seen how it ended."""
@@ -906,10 +955,8 @@ def inputs_of(job):
             if isinstance(value, dict) and value.keys() == {"name", "size", "sha256"}}
 
 
-def _keep_input(job_id, name, received):
+def _keep_input(target, received):
     """Make the file durable under the job's name, before the job is on disk: nothing accepted is lost."""
-    target = input_path(job_id, name)
-
     def keep():
         descriptor = os.open(received.path, os.O_RDONLY)
         try:
@@ -923,7 +970,6 @@ def _keep_input(job_id, name, received):
         finally:
             os.close(folder)
     db.store.disk.apply(keep)  # an fsync blocks: not on the hub
-    return target
 
 
 def _copy_input(path, facts):
@@ -935,7 +981,10 @@ def _copy_input(path, facts):
 
 def _forget_files(paths):
     for path in paths:
-        Path(path).unlink(missing_ok=True)
+        try:
+            Path(path).unlink(missing_ok=True)
+        except OSError:
+            pass  # a folder that became read-only: expiry deletes what nobody needs
 
 
 def forget_inputs(job):

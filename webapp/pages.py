@@ -60,8 +60,8 @@ def submit(kind):
         raw, files = _form(known)
         submission = web.submit(known, raw, files, form_key=request.form.get("form_key", ""),
                                 shown_price=request.form.get("price"))
-    except AinoriError as error:
-        return _form_again(known, raw, error)
+    except (AinoriError, OSError) as error:  # the form was read by then
+        return _form_again(known, raw or request.form.to_dict(), error)
     recovery.expire_now_and_then(current_app.settings.retention_days)
     return redirect(url_for("pages.job", job_id=submission.job_id), 303)
 
@@ -83,7 +83,7 @@ def _sample(kind):
     g.setdefault("incoming", []).append(incoming)
     with source.open("rb") as file:
         shutil.copyfileobj(file, incoming)
-    incoming.flush()
+    incoming.complete()
     return jobs.Received(incoming.path, Upload(name=source.name, size=incoming.size, sha256=incoming.sha256))
 
 
@@ -175,7 +175,7 @@ def job(job_id):
     others = max(0, jobs.watchers(job_id) - 1)
     final = row["status"] not in jobs.IN_FLIGHT
     if final and row["settlement"] != "due":
-        jobs.mark_seen(job_id, web.viewer_id())
+        jobs.saw(row, web.viewer_id())
     again = kind is not None and jobs.retryable(row) is None
     answer = render_template(
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
@@ -283,9 +283,7 @@ def history():
     current = {"kind": request.args.get("kind", ""), "status": request.args.get("status", "")}
     found = jobs.listing(web.viewer_id(), **current, before=request.args.get("cursor"), limit=limit + 1)
     shown = []
-    for row in found[:limit]:
-        if row["status"] == "running" or row["settlement"] in ("due", "unknown"):
-            row = jobs.poll(row["id"])
+    for row in jobs.poll_listed(found[:limit]):
         shown.append({**web.job_json(row, with_result=False), "title": _known_kind(kinds.get(row["kind"]), row)["title"],
                       "href": url_for("pages.job", job_id=row["id"]), "status_label": messages.status_label(row),
                       "when": row["created_at"]})
@@ -351,11 +349,10 @@ def _sign_in(email, password):
     user = accounts.signed_in_by(email, password)
     if user is None:
         return _("E-mail or password is not right.")
-    guest = g.viewer
+    if g.viewer is not None:  # first: where it cannot be stored, nobody is signed in without it
+        accounts.take_along(g.viewer["id"], user["id"])
     session.clear()
     session["user_id"] = user["id"]
-    if guest is not None:
-        accounts.take_along(guest["id"], user["id"])
     session.permanent = True
     return None
 

@@ -17,6 +17,9 @@ EXPIRE_EVERY_SECONDS = 3600
 EXPIRE_AT_ONCE = 50
 # A deadline is passed when the clock is beyond it; looking a moment later finds it so.
 AFTER_DEADLINE_SECONDS = 0.05
+# Between two looks at what stays overdue, and after one that a locked file or a full disk put off.
+LOOK_AGAIN_SECONDS = 1
+PUT_OFF_SECONDS = 5
 
 
 passes = 0  # since this process began: metrics read it
@@ -45,13 +48,15 @@ def one_pass():
     found, dead = Found(), set()
     newest_before = _newest_entry()
     # The plus keeps the planner off the primary key: in its order it would read every job there ever was.
-    for job in db.rows("SELECT * FROM jobs WHERE status = 'running' ORDER BY +id"):
-        if jobs.suspicious(job):
-            after = jobs.reap(job["id"])
-            if after is not None:
-                dead.add(job["worker_id"])
-                found.resumed += after["status"] == "pending"
-                found.interrupted += after["status"] == "failed"
+    suspects = [job for job in db.rows("SELECT * FROM jobs WHERE status = 'running' ORDER BY +id")
+                if jobs.suspicious(job)]
+    jobs.let_the_living_end(suspects)
+    for job in suspects:
+        after = jobs.reap(job["id"])
+        if after is not None:
+            dead.add(job["worker_id"])
+            found.resumed += after["status"] == "pending"
+            found.interrupted += after["status"] == "failed"
     for row in db.rows("SELECT id FROM jobs WHERE settlement IN ('due', 'unknown') ORDER BY id"):
         if jobs.settle(row["id"]) == "unknown":
             found.unknown += 1
@@ -106,16 +111,32 @@ def schedule(interval_seconds):
     while True:
         jobs.signals.watch.wait()
         jobs.signals.watch.clear()
-        while (pause := next_look_seconds(interval_seconds)) is not None:
-            gevent.sleep(pause)
-            try:
-                one_pass()
-                jobs.signals.pending.set()  # another process may have given something back, unheard here,
-                incidents.recorded.set()    # or recorded what the operator should hear of
-            except AinoriError as error:
-                log.warning("a recovery pass was put off: %s", error)
-            except Exception:
-                log.exception("a recovery pass failed")
+        least = 0
+        while (pause := _pause_before_look(interval_seconds)) is not None:
+            gevent.sleep(max(pause, least))
+            least = min(_look(), interval_seconds)
+
+
+def _pause_before_look(interval_seconds):
+    try:
+        return next_look_seconds(interval_seconds)
+    except AinoriError as error:
+        log.warning("it cannot be told when to look next: %s", error)
+        return interval_seconds
+
+
+def _look():
+    """One pass, whatever comes of it. Returns the least seconds before the next."""
+    try:
+        one_pass()
+        jobs.signals.pending.set()  # another process may have given something back, unheard here,
+        incidents.recorded.set()    # or recorded what the operator should hear of
+        return LOOK_AGAIN_SECONDS
+    except AinoriError as error:
+        log.warning("a recovery pass was put off: %s", error)
+    except Exception:
+        log.exception("a recovery pass failed")
+    return PUT_OFF_SECONDS
 
 
 def next_look_seconds(interval_seconds):

@@ -14,7 +14,6 @@ from gevent.threadpool import ThreadPool
 
 from webapp import commands, db, incidents, jobs, measure, workers
 from webapp.errors import (
-    DISK_ERRNOS,
     AiUnavailable,
     AinoriError,
     Busy,
@@ -32,12 +31,17 @@ log = logging.getLogger(__name__)
 # Work that is done is not thrown away because somebody has the file open in a browser tool.
 WORK_PATIENCE_SECONDS = 600
 PROGRESS_STORED_SECONDS = 0.25
+# How far it is may be told later: the work does not wait for a locked file.
+PROGRESS_PATIENCE_SECONDS = 0.1
 RESULT_BYTES_MAX = 1_000_000
 CLAIMS_AT_ONCE_MAX = 20
 KILL_SECONDS = 1.0
 # A drain waits this long for a claim under way, and for what it stopped to end.
 CLAIM_LAST_SECONDS = 0.5
 STOP_SECONDS = 1.5
+STORE_SECONDS = 0.8
+# A goodbye that cannot be stored is none: the lock file, dropped with the process, says the same.
+GOODBYE_SECONDS = 0.5
 CHUNK_BYTES = 128_000
 LAG_LOOK_SECONDS = 0.05
 # How an attempt can end; the last: it could not be stored how.
@@ -95,7 +99,13 @@ class Attempt(JobContext):
         fraction = min(max(done / total, 0.0), 1.0) if done is not None and total else 0.0
         note = {name: value for name, value in (("done", done), ("total", total), ("message", message))
                 if value is not None}
-        if _fenced(jobs.progress, self.id, self.attempt, stage, fraction, note):
+        try:
+            with db.patience(PROGRESS_PATIENCE_SECONDS):
+                cancelled = _fenced(jobs.progress, self.id, self.attempt, stage, fraction, note)
+        except (Busy, StorageUnavailable):
+            self._stored_at[stage] = db.clock() + 1
+            return
+        if cancelled:
             raise _Stop("cancelled")
 
     def charge(self):
@@ -306,10 +316,11 @@ class Runner:
     def run(self, job):
         """Run one claimed job to its outcome and store it. Every ending passes here."""
         gevent.getcurrent().write_patience_seconds = WORK_PATIENCE_SECONDS
-        job_id, began, outcome = job["id"], measure.clock(), "unstored"
+        key, began, outcome = (job["id"], job["attempt"]), measure.clock(), "unstored"
         try:
             outcome, facts = self._outcome(job)
-            self._finish(job, outcome, facts)
+            workers.current.ended.add(key)
+            self._store_end(job, outcome, facts)
         except LostFence:
             outcome = "lost"  # somebody else has judged it: nothing more of ours may be written
         except Exception:
@@ -318,7 +329,8 @@ class Runner:
             outcome = "unstored"
             log.exception("the end of %s could not be stored", job["number"])
         finally:
-            workers.current.attempts.discard((job_id, job["attempt"]))
+            workers.current.attempts.discard(key)
+            workers.current.ended.discard(key)
             self.ended[job["kind"], outcome] += 1
             self.durations.setdefault(job["kind"], measure.Histogram(.1, .5, 1, 5, 15, 60, 180, 600)).add(
                 measure.clock() - began)
@@ -347,6 +359,18 @@ class Runner:
             del self.attempts[job["id"], job["attempt"]]
             if jobs.signals.stoppers.get(job["id"]) is stopper:
                 del jobs.signals.stoppers[job["id"]]
+
+    def _store_end(self, job, outcome, facts):
+        """Store how it ended, trying again for as long as the disk refuses: what is true does not change by that."""
+        ends, pause = db.clock() + WORK_PATIENCE_SECONDS, 0.05
+        while True:
+            try:
+                return self._finish(job, outcome, dict(facts))
+            except StorageUnavailable:
+                if db.clock() > ends:  # a result may be too large for what room there is; this is small
+                    return self._finish(job, "refused", {"code": StorageUnavailable.code})
+            gevent.sleep(pause)
+            pause = min(2 * pause, jobs.END_RETRY_SECONDS)
 
     def _finish(self, job, outcome, facts):
         job_id, attempt = job["id"], job["attempt"]
@@ -381,17 +405,24 @@ class Runner:
         self._drained.join()
 
     def _drain(self):
+        ends = db.clock() + self.settings.drain_seconds
         with gevent.Timeout(CLAIM_LAST_SECONDS, False), self._claiming:
             pass  # what was being claimed when the drain began is set going, to be drained too
-        gevent.joinall(list(self._supervisors), timeout=self.settings.drain_seconds)
+        gevent.joinall(list(self._supervisors), timeout=max(0, ends - db.clock()))
         ends = db.clock() + STOP_SECONDS
         while self._supervisors and db.clock() < ends:
             for attempt in list(self.attempts.values()):  # also one that has only just begun
                 attempt.stop("drained")
             gevent.joinall(list(self._supervisors), timeout=0.05)
+            if not self.attempts:  # all that is left is storing how they ended, and a locked file may stay locked
+                ends = min(ends, db.clock() + STORE_SECONDS)
         gevent.killall(self._loops)
         if not self._supervisors and workers.current is not None:
-            workers.stop()
+            try:
+                with db.patience(GOODBYE_SECONDS):
+                    workers.stop()
+            except (Busy, StorageUnavailable) as error:
+                log.warning("left without a goodbye: %s", error)
 
 
 def _work(kind, attempt, params):
@@ -407,8 +438,8 @@ def _work(kind, attempt, params):
     except (InsufficientPoints, UpstreamUnavailable, AiUnavailable, Busy, StorageUnavailable) as error:
         return "refused", {**error.facts, "code": error.code}
     except OSError as error:
-        if error.errno in DISK_ERRNOS:
-            return "refused", {"code": StorageUnavailable.code}
+        if db.is_disk(error):
+            return "refused", {"code": db.refused_by_the_disk(error).code}
         return "failed", _bug(kind, error)
     except BaseException as error:  # sys.exit() too: in a greenlet it would end the server
         return "failed", _bug(kind, error)

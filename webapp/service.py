@@ -1,13 +1,17 @@
 """The working part of a server process: recovery, runner and scheduler, started and stopped together."""
 import gc
+import logging
 import sys
 import time
 
 import gevent
 
-from webapp import db, incidents, jobs, recovery
+from webapp import db, incidents, jobs, recovery, workers
 from webapp.alerts import Alerts
+from webapp.errors import AinoriError, Busy, SettingsError, StorageUnavailable
 from webapp.runner import Runner
+
+log = logging.getLogger(__name__)
 
 # A commit runs in a thread; when it is done, the thread waits this long for a busy hub to let it say so.
 SWITCH_SECONDS = 0.001
@@ -17,39 +21,74 @@ COLLECT_FROM = 10_000
 # A server does not fail to start because somebody has the file open in a browser tool. Less than
 # gunicorn's time-out for a worker that does not answer.
 START_PATIENCE_SECONDS = 30
+# Between two looks whether a disk that refused takes something again.
+STORAGE_LOOK_SECONDS = 2
 
 
 class Service:
     def __init__(self, app):
         self.app = app
         self.runner = app.runner = Runner(app.kinds, app.settings, app.upstream)
-        self._scheduler = self._alerts = None
+        self._loops = []
 
     def start(self, role="server"):
-        """Register as a worker, recover what a dead one left, then claim."""
+        """Register as a worker, recover what a dead one left, then claim. Raises ``SettingsError`` where the
+        file stays locked or takes nothing."""
         began = time.perf_counter()
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.freeze()  # what was loaded until now stays: no collection need look through it
         gc.set_threshold(COLLECT_FROM)
-        with db.patience(START_PATIENCE_SECONDS):
-            self.runner.start(role)
-            found = recovery.at_start(self.app.kinds)
-            if any(vars(found).values()):
-                incidents.record("warning", "recovery", incidents.RESTARTED,
-                                 found.sentence(time.perf_counter() - began))
+        try:
+            with db.patience(START_PATIENCE_SECONDS):
+                self.runner.start(role)
+                found = recovery.at_start(self.app.kinds)
+                if any(vars(found).values()):
+                    incidents.record("warning", "recovery", incidents.RESTARTED,
+                                     found.sentence(time.perf_counter() - began))
+        except Busy:
+            raise SettingsError(f"Another program has held {db.store.path} locked for {START_PATIENCE_SECONDS} s: "
+                                "let it go there, then start again.") from None
+        except StorageUnavailable as error:
+            raise SettingsError(f"The database {db.store.path} takes nothing: {error.facts['reason']}.") from error
+        except OSError as error:  # no lock file can be made
+            raise SettingsError(f"{error.filename} cannot be written ({error.strerror}).") from error
+        self._loops = [gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds),
+                       gevent.spawn(watch_storage)]
         if self.app.settings.alert_channels():
-            self._alerts = gevent.spawn(Alerts(self.app.settings).run)
-        self._scheduler = gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds)
+            self._loops.append(gevent.spawn(Alerts(self.app.settings).run))
         jobs.signals.watch.set()  # what was in flight before this start is to be watched too
         self.runner.begin()
         return self
 
     def stop(self):
         """Drain. May be called twice; returns when nothing of ours runs any more."""
+        gevent.killall(self._loops)
         self.runner.drain()
-        for greenlet in (self._scheduler, self._alerts):  # what was not told yet, the next start tells
-            if greenlet is not None:
-                greenlet.kill()
+
+
+def watch_storage():
+    """The operator hears of a disk that refuses: in the log at once, as an incident when it can be stored."""
+    while True:
+        db.store.refused.wait()
+        reason = db.store.refusal.facts["reason"]
+        log.critical("storage STORAGE_UNAVAILABLE: the disk refuses: %s", reason)
+        while not _storage_works(reason):
+            gevent.sleep(STORAGE_LOOK_SECONDS)
+        db.store.refused.clear()
+        log.warning("storage works again")
+        gevent.sleep(STORAGE_LOOK_SECONDS)
+
+
+def _storage_works(reason):
+    try:
+        workers.beat(workers.current.id)  # small, and stored again and again
+        if not any(row["code"] == StorageUnavailable.code for row in incidents.listing()):
+            incidents.record("critical", "storage", StorageUnavailable.code,
+                             f"The disk refused for a while: {reason}. What was asked for meanwhile used no points. "
+                             f"Look at the room in {db.store.path.parent}, and at who may write there.")
+        return True
+    except AinoriError:
+        return False
 
 
 def start(app):

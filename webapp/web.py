@@ -19,7 +19,6 @@ from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge
 
 from webapp import accounts, db, jobs, messages
 from webapp.errors import (
-    DISK_ERRNOS,
     AdminsOnly,
     AinoriError,
     BadCsrfToken,
@@ -58,33 +57,60 @@ class Sessions(SecureCookieSessionInterface):
 # --------------------------------------------------------------------------------- uploads come in
 
 class Incoming:
-    """A file part of a form, written straight to where uploads are kept, its hash taken on the way."""
+    """A file part of a form, written straight to where uploads are kept, its hash taken on the way.
+
+    What the disk says against it waits for ``complete``: the rest of the form is still read.
+    """
 
     def __init__(self, folder):
-        folder.mkdir(parents=True, exist_ok=True)  # somebody may have tidied it away
         self.path = folder / f"incoming-{secrets.token_hex(8)}"
         self.size = 0
         self._hash = hashlib.sha256()
         self._turn = db.Turn()
-        self._file = open(self.path, "w+b")
+        self._file, self._error = None, None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)  # somebody may have tidied it away
+            self._file = open(self.path, "w+b")
+        except OSError as error:
+            self._error = error
 
     def write(self, data):
         self.size += len(data)
         self._hash.update(data)
-        written = self._file.write(data)
+        if self._error is None:
+            try:
+                self._file.write(data)
+            except OSError as error:
+                self._error = error
         self._turn.pass_on()  # a body that is there already is read without ever waiting
-        return written
+        return len(data)
+
+    def complete(self):
+        """All of it is in the file. Raises what the disk said against it."""
+        if self._error is not None:
+            raise self._error
+        self._file.flush()
+
+    def seek(self, *_):
+        """The parser is done and goes back to the beginning; we read it by its path."""
 
     @property
     def sha256(self):
         return self._hash.hexdigest()
 
-    def __getattr__(self, name):
-        return getattr(self.__dict__["_file"], name)
+    def close(self):
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError:
+                pass  # what it still held of a file that was refused, or will be deleted
 
     def discard(self):
-        self._file.close()
-        self.path.unlink(missing_ok=True)
+        self.close()
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError:
+            pass  # a folder that became read-only: expiry deletes it
 
 
 class UploadRequest(Request):
@@ -128,7 +154,7 @@ def received(kind):
         limit_mb = current_app.settings.max_upload_mb
         if part.stream.size > limit_mb * 1024 * 1024:
             raise FileTooLarge(limit_mb=limit_mb)
-        part.stream.flush()
+        part.stream.complete()
         files[name] = jobs.Received(part.stream.path, Upload(
             name=_file_name(part.filename), size=part.stream.size, sha256=part.stream.sha256))
     return raw, files
@@ -378,9 +404,11 @@ def as_refusal(error):
         if code == "BAD_REQUEST":
             refusal.facts = {"detail": error.description}
         return refusal, error.code
-    current_app.logger.exception("%s %s failed", request.method, request.path)
-    if isinstance(error, OSError) and error.errno in DISK_ERRNOS:
+    if isinstance(error, OSError) and db.is_disk(error):
+        current_app.logger.warning("%s %s: %s", request.method, request.path, error)
+        db.refused_by_the_disk(error)
         return StorageUnavailable(reason="disk"), 503
+    current_app.logger.exception("%s %s failed", request.method, request.path)
     if isinstance(error, db.Error) and not isinstance(error, db.IntegrityError):
         return StorageUnavailable(reason="database"), 503  # the file, not the request
     return refusal, 500
@@ -448,6 +476,11 @@ def database_figures():
     sizes = {name: os.path.getsize(file) if os.path.exists(file) else 0
              for name, file in (("main_bytes", path), ("wal_bytes", f"{path}-wal"))}
     return {"commits": db.store.commits, "verbs": db.store.verbs, **sizes}
+
+
+def storage_refused():
+    """Whether the disk refused a write, and none has succeeded since."""
+    return db.store.refused.is_set()
 
 
 def disk_space_bytes(folder):

@@ -21,6 +21,7 @@ class Worker:
         self.id = f"{os.getpid()}-{secrets.token_hex(6)}"  # never reused, unlike a process id
         self.path = folder / f"{self.id}.lock"
         self.attempts = set()  # (job id, attempt) of what this process runs
+        self.ended = set()     # those of them whose end is waiting to be stored
         # Locked before it has the name that others look for: they would take it for a dead worker's.
         unnamed = self.path.with_suffix(".new")
         self._descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
