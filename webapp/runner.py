@@ -275,7 +275,9 @@ class Runner:
 
     def beat(self):
         """Say that this worker lives; hear of cancellations and lost fences from other processes."""
-        workers.beat(workers.current.id)
+        jobs.beat(workers.current.id)
+        if workers.current.keep_lock():
+            log.warning("the lock file %s was gone and is put back", workers.current.path)
         ours = {row["id"]: row for row in db.rows(
             "SELECT id, attempt, cancel_requested_at FROM jobs WHERE worker_id = ?", (workers.current.id,))}
         for (job_id, number), attempt in list(self.attempts.items()):
@@ -308,7 +310,7 @@ class Runner:
         kind = self.kinds[job["kind"]]
         try:
             params = kind.params.model_validate_json(job["params"])
-        except ValueError:
+        except Exception:  # whatever a kind's own checks do with params of another version
             return "refused", {"code": "KIND_GONE"}
         attempt = Attempt(job, kind, params, self.settings.for_kind(kind), self.upstream)
         self.attempts[job["id"], job["attempt"]] = attempt

@@ -39,7 +39,8 @@ class Service:
         if found.interrupted or found.resumed or found.points or found.unknown:
             log.warning("after a restart: %s interrupted, %s resumed, %s points returned, %s unknown, %.1f s",
                         found.interrupted, found.resumed, found.points, found.unknown, time.perf_counter() - began)
-        self._scheduler = gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds)
+        self._scheduler = gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds,
+                                       self.app.kinds)
         jobs.signals.watch.set()  # what was in flight before this start is to be watched too
         self.runner.begin()
         return self
