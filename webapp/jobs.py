@@ -525,8 +525,8 @@ def release(job_id, attempt, releases_max):
     job = _fenced(job_id, attempt, "releases = releases + 1")
     if (job["on_interrupt"] == "fail" or job["cancel_requested_at"] is not None or job["releases"] > releases_max):
         return _interrupt(job, "INTERRUPTED", "drained", "attempt = ?", (attempt,))
+    _event(job, "released", reason="drained", worker=job["worker_id"])
     job = _fenced(job_id, attempt, "status = 'pending', worker_id = NULL, deadline_at = NULL")
-    _event(job, "released", reason="drained")
     db.after_commit(_wake)
     return job
 
@@ -580,7 +580,7 @@ def price_again(kind, job):
     """What this job's input would cost now, or ``None`` where it no longer loads."""
     try:
         params = kind.params.model_validate_json(job["params"])
-    except ValueError:
+    except Exception:  # whatever a kind's own checks do with params of another version
         return None
     return kind.cost(params) if callable(kind.cost) else kind.cost
 
@@ -798,6 +798,15 @@ def visible(job_id, user_id):
 def events(job_id, after=0):
     """The job's story from the sequence number ``after`` on."""
     return db.rows("SELECT * FROM job_events WHERE job_id = ? AND seq > ? ORDER BY seq", (job_id, after))
+
+
+def interruptions(job):
+    """How attempts at this job were ended from outside: rows ``attempt``, ``reason`` (``orphaned``, ``timed_out``,
+    ``drained``), ``at``, oldest first."""
+    if not (job["attempts_spent"] or job["releases"]):
+        return []
+    return db.rows("SELECT attempt, data ->> 'reason' AS reason, at FROM job_events WHERE job_id = ? "
+                   "AND event IN ('interrupted', 'released') ORDER BY seq", (job["id"],))
 
 
 def exclusive_in_flight(kind, user_id):
