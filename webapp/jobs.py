@@ -412,6 +412,7 @@ def _follow_clock(worker_id):
     for job in moved:
         _event(job, "deadline_moved", reason="clock_set", seconds=round(seconds, 1))
     db.execute("UPDATE workers SET clock = round(clock + ?, 1) WHERE id = ?", (seconds, worker_id))
+    workers.beat(worker_id)  # the time of the last one is of the clock as it was
     db.after_commit(lambda: log.warning("the clock was set by %+.1f s: the deadlines of %s running jobs move along",
                                         seconds, len(moved)))
 
@@ -632,7 +633,7 @@ def suspicious(job):
     mine = workers.current is not None and job["worker_id"] == workers.current.id
     if mine and (job["id"], job["attempt"]) not in workers.current.attempts:
         return True
-    if job["deadline_at"] < db.now():
+    if job["deadline_at"] < db.now() or workers.jump_seconds(job["worker_id"], alive=True):
         return True
     return not mine and workers.is_dead(job["worker_id"]) is not False
 
