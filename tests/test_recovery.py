@@ -142,6 +142,12 @@ def lock_file(one, worker_id):
     return one.folder / "workers" / f"{worker_id}.lock"
 
 
+def die_without_lock_file(one, worker_id):
+    pause(one)  # nobody puts it back, and nobody finds it unlocked
+    lock_file(one, worker_id).unlink()
+    one.kill()
+
+
 def nobody_is_judged(servers, token, job_id, seconds=PASSES_SECONDS):
     """Polled by all and passed over by all schedulers, it goes on."""
     ends = time.monotonic() + seconds
@@ -255,9 +261,7 @@ def test_a_dead_worker_without_its_lock_file_is_found_out_though_the_clock_was_s
     token = account(one)
     job_id = submit(one, token, "fickle", seconds=30)
     until_at_work(one, job_id)
-    worker_id = worker_of(one, job_id)
-    one.kill()
-    lock_file(one, worker_id).unlink(missing_ok=True)
+    die_without_lock_file(one, worker_of(one, job_id))
     clock.set(-HOUR)
     assert other.finished(job_id, token=token)["error"]["code"] == "INTERRUPTED"
     assert ledger(other, job_id) == [("consume", -1), ("refund", 1)]
@@ -363,14 +367,13 @@ def test_paused_beyond_stale_without_its_lock_file_it_is_reaped_and_then_writes_
 
 
 def test_a_dead_worker_without_its_lock_file_is_reaped_when_its_heartbeat_is_stale(server):
-    one = server(**SLOW_HEART)
+    one = server(**QUICK)
     token = account(one)
     job_id = submit(one, token, "fickle", seconds=30)
     until_at_work(one, job_id)
     other = server(**QUICK)
-    one.kill()
-    for file in (one.folder / "workers").iterdir():
-        file.unlink()
+    other.get("/healthz")
+    die_without_lock_file(one, worker_of(one, job_id))
     until(other, "SELECT 1 FROM jobs WHERE id = ? AND settlement = 'settled'", job_id)  # without a poll
     assert ending(other, job_id) == ("failed", "INTERRUPTED", 1, "settled")
 

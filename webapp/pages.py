@@ -234,7 +234,8 @@ def _stages(kind, row):
     names = [name for name, _title in kind.stages]
     if row["stage"] and row["stage"] not in names:
         names.append(row["stage"])
-    now = names.index(row["stage"]) if row["stage"] in names else -1
+    waits = row["status"] == "pending"  # to be tried again: the stage is that of the attempt before
+    now = names.index(row["stage"]) if row["stage"] in names and not waits else -1
     return [{"name": name, "title": kind.stage_in(name, messages.language()),
              "state": "done" if place < now or row["status"] == "succeeded" else "now" if place == now else "todo"}
             for place, name in enumerate(names)]
