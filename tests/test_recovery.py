@@ -188,7 +188,7 @@ def test_a_clock_that_is_set_makes_nobody_late_or_dead(server, clock, jump, n):
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
 def test_the_heartbeat_moves_the_deadlines_along_and_says_so(server, clock, jump):
-    one = server(**QUICK, **clock.environ)
+    one = server(**QUICK, **clock.environ, MAX_RUNNING_JOBS=1)  # no free slot: no claim does it either
     token = account(one)
     job_id = submit(one, token, "fickle", seconds=2)
     until_at_work(one, job_id)
