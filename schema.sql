@@ -292,6 +292,8 @@ CREATE TABLE workers (
   started_at    TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   heartbeat_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   stopped_at    TEXT,
+  clock         REAL,                            -- its wall clock less the monotonic one: what its deadlines go by
+  boot_id       TEXT,                            -- of the machine: within one boot these can be compared
   CONSTRAINT workers_role CHECK (role IN ('server', 'command'))
 ) STRICT;
 

@@ -193,6 +193,18 @@ def a_worker_that_lives(world):
     return lambda: workers.beat(DEAD)
 
 
+@scenario("jobs.beat")
+def whose_clock_was_set(world):
+    world.charged("paid")
+    set_clock(DEAD, workers.clock() - 3600)
+    return lambda: jobs.beat(DEAD)
+
+
+@db.verb
+def set_clock(worker_id, clock):
+    db.execute("UPDATE workers SET clock = ? WHERE id = ?", (clock, worker_id))
+
+
 @scenario("jobs._climb")
 def new(world):
     order = world.order("slow", key="k")
@@ -436,6 +448,11 @@ def acknowledged_ones(world):
     incidents.acknowledge(1)
     time.sleep(0.01)
     return lambda: recovery._expire_incidents("-0 days")
+
+
+@scenario("recovery._delete_workers")
+def one_long_gone(world):
+    return lambda: recovery._delete_workers([DEAD])
 
 
 def all_verbs():

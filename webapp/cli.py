@@ -292,8 +292,9 @@ def jobs_show(job_id, as_json):
         _print_json({**shown, "asked_by": _asked_by(job), "settlement": job["settlement"], "timeline": timeline})
         return
     click.echo(f"{job['number']} ({job['id']}): {job['kind']}, asked for by {_asked_by(job)}")
-    click.echo(f"{job['status']}, settlement {job['settlement']}, attempt {job['attempt']} of {job['max_attempts']}, "
-               f"cost {job['cost']}. {shown['message']} {shown['money_message']}")
+    click.echo(f"{job['status']}, settlement {job['settlement']}, attempt {job['attempt']} ({job['attempts_spent']} of "
+               f"{job['max_attempts']} spent, {job['releases']} released), cost {job['cost']}. {shown['message']} "
+               f"{shown['money_message']}")
     _listing(timeline, as_json)
 
 

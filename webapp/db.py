@@ -21,6 +21,7 @@ from gevent.event import AsyncResult, Event
 from gevent.threadpool import ThreadPool
 
 from webapp.errors import DISK_ERRNOS, Busy, SettingsError, StorageUnavailable
+from webapp.measure import clock
 
 log = logging.getLogger(__name__)
 
@@ -274,13 +275,6 @@ class Turn:
             # whether a request has come in (tens of callbacks later).
             gevent.sleep(0.0001)
             self.began = clock()
-
-
-def clock():
-    """Seconds that freezegun leaves alone: waiting for the lock is about real time."""
-    loop = gevent.get_hub().loop
-    loop.update_now()
-    return loop.now()
 
 
 def _is_busy(error):

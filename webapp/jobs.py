@@ -10,6 +10,7 @@ stop, write nothing.
 """
 import hashlib
 import json
+import logging
 import os
 import secrets
 import sqlite3
@@ -41,6 +42,8 @@ from webapp.errors import (
 )
 from webapp.kinds import InputContext, Kind, Upload
 from webapp.models import Job, JobWatcher
+
+log = logging.getLogger(__name__)
 
 NOW = db.NOW
 LOOKUP_FAILED = "REAP_CONSUME_LOOKUP_FAILED"
@@ -88,11 +91,11 @@ points_returned = Counter()  # by settling, by kind
 # ---------------------------------------------------------------------------------- identifiers
 
 def new_id():
-    """Sorts by time (within this process, even two of one millisecond), cannot be guessed: 48 bits of
-    milliseconds, 80 of chance, as ULID does."""
+    """Sorts by time (within this process even two of one millisecond, and when the clock is set back), cannot
+    be guessed: 48 bits of milliseconds, 80 of chance, as ULID does."""
     global _newest
     number = (int(time.time() * 1000) << 80) | secrets.randbits(80)
-    if number >> 80 == _newest >> 80:
+    if number >> 80 <= _newest >> 80:
         number = _newest + 1 + secrets.randbits(64)
     _newest = number
     return _base32(number, 26).lower()
@@ -280,7 +283,8 @@ def _fresh(order):
         return None
     return db.one(
         "SELECT id FROM jobs WHERE kind = ? AND share_key = ? AND status = 'succeeded' AND result IS NOT NULL "
-        "AND finished_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) ORDER BY finished_at DESC LIMIT 1",
+        f"AND finished_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) AND finished_at <= {NOW} "  # no clock set back
+        "ORDER BY finished_at DESC LIMIT 1",
         (order.kind.name, order.share_key, f"-{order.kind.cache_seconds} seconds"))
 
 
@@ -370,6 +374,7 @@ def claim(worker_id, kinds, most=1, job_id=None):
     one at a time, so that a poison input does not take innocent ones along again.
     """
     claimed = []
+    _follow_clock(worker_id)  # before a deadline of the clock as it is now is written
     while len(claimed) < most and not signals.draining:  # asked for before the drain, and run after it began
         job = _claim_oldest(worker_id, json.dumps(list(kinds)), job_id)
         if job is None:
@@ -395,8 +400,33 @@ def _claim_oldest(worker_id, kinds, job_id):
     if workers.current is not None and workers.current.id == worker_id:
         # At once, for the next verb of this group: a running row of ours that is not in here counts as
         # orphaned. (If this is undone, an attempt that never began stays in the set and means nothing.)
+        if not workers.current.attempts:
+            workers.beat(worker_id)  # it was idle, and idle workers do not beat
         workers.current.attempts.add((job["id"], job["attempt"]))
     return job
+
+
+@db.verb
+def beat(worker_id):
+    """Say that this worker lives. If the wall clock was set, the deadlines of what it runs move along."""
+    _follow_clock(worker_id)
+    workers.beat(worker_id)
+
+
+def _follow_clock(worker_id):
+    """The work has had no less and no more time because a clock was set."""
+    seconds = workers.jump_seconds(worker_id, alive=True)
+    if not seconds:
+        return
+    moved = db.execute("UPDATE jobs SET deadline_at = strftime('%Y-%m-%dT%H:%M:%fZ', deadline_at, ?) "
+                       f"WHERE worker_id = ? AND status = 'running' RETURNING {_CORE}",
+                       (f"{seconds:.3f} seconds", worker_id))
+    for job in moved:
+        _event(job, "deadline_moved", reason="clock_set", seconds=round(seconds, 1))
+    db.execute("UPDATE workers SET clock = round(clock + ?, 1) WHERE id = ?", (seconds, worker_id))
+    workers.beat(worker_id)  # the time of the last one is of the clock as it was
+    db.after_commit(lambda: log.warning("the clock was set by %+.1f s: the deadlines of %s running jobs move along",
+                                        seconds, len(moved)))
 
 
 def _fenced(job_id, attempt, assignments, *values):
@@ -508,8 +538,8 @@ def release(job_id, attempt, releases_max):
     job = _fenced(job_id, attempt, "releases = releases + 1")
     if (job["on_interrupt"] == "fail" or job["cancel_requested_at"] is not None or job["releases"] > releases_max):
         return _interrupt(job, "INTERRUPTED", "drained", "attempt = ?", (attempt,))
+    _event(job, "released", reason="drained", worker=job["worker_id"])
     job = _fenced(job_id, attempt, "status = 'pending', worker_id = NULL, deadline_at = NULL")
-    _event(job, "released", reason="drained")
     db.after_commit(_wake)
     return job
 
@@ -563,7 +593,7 @@ def price_again(kind, job):
     """What this job's input would cost now, or ``None`` where it no longer loads."""
     try:
         params = kind.params.model_validate_json(job["params"])
-    except ValueError:
+    except Exception:  # whatever a kind's own checks do with params of another version
         return None
     return kind.cost(params) if callable(kind.cost) else kind.cost
 
@@ -634,7 +664,7 @@ def suspicious(job):
         return True
     if mine and (job["id"], job["attempt"]) in workers.current.ended:
         return False
-    if job["deadline_at"] < db.now():
+    if job["deadline_at"] < db.now() or workers.jump_seconds(job["worker_id"], alive=True):
         return True
     return not mine and workers.is_dead(job["worker_id"]) is not False
 
@@ -665,16 +695,20 @@ def _judge(job):
     dead = (job["id"], job["attempt"]) not in workers.current.attempts if mine else workers.is_dead(worker_id)
     if dead:
         return _interrupt(job, "INTERRUPTED", "orphaned", "worker_id = ? AND attempt = ?", proof)
+    # Its times are of its own clock: one that was set since makes nobody late or dead.
+    jump = workers.jump_seconds(worker_id, alive=dead is False)
     if dead is None:  # it cannot be asked: an old heartbeat must do
         found = _interrupt(
             job, "INTERRUPTED", "orphaned",
             "worker_id = ? AND attempt = ? AND coalesce((SELECT heartbeat_at FROM workers WHERE id = worker_id), "
-            "started_at) < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?)", (*proof, f"-{signals.stale_seconds} seconds"))
+            "started_at) < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?)", (*proof, f"{-signals.stale_seconds - jump:.3f} seconds"))
         if found:
             return found
     if mine and (job["id"], job["attempt"]) in workers.current.ended:
         return None  # whether it ended in time, its end says, which is only waiting to be stored
-    return _interrupt(job, "TIMED_OUT", "timed_out", f"attempt = ? AND deadline_at < {NOW}", (job["attempt"],))
+    return _interrupt(job, "TIMED_OUT", "timed_out",
+                      "attempt = ? AND deadline_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?)",
+                      (job["attempt"], f"{-jump:.3f} seconds"))
 
 
 def _interrupt(job, code, reason, verdict, values):
@@ -815,6 +849,15 @@ def visible(job_id, user_id):
 def events(job_id, after=0):
     """The job's story from the sequence number ``after`` on."""
     return db.rows("SELECT * FROM job_events WHERE job_id = ? AND seq > ? ORDER BY seq", (job_id, after))
+
+
+def interruptions(job):
+    """How attempts at this job were ended from outside: rows ``attempt``, ``reason`` (``orphaned``, ``timed_out``,
+    ``drained``), ``at``, oldest first."""
+    if not (job["attempts_spent"] or job["releases"]):
+        return []
+    return db.rows("SELECT attempt, data ->> 'reason' AS reason, at FROM job_events WHERE job_id = ? "
+                   "AND event IN ('interrupted', 'released') ORDER BY seq", (job["id"],))
 
 
 def exclusive_in_flight(kind, user_id):
@@ -976,6 +1019,7 @@ def _copy_input(path, facts):
     """A second name for the same content (files are never changed), for a job that tries again."""
     link = path.with_name(f"incoming-{secrets.token_hex(8)}")
     os.link(path, link)
+    os.utime(link)  # it is new: not what expiry takes for left behind
     return Received(link, Upload(**facts))
 
 

@@ -13,7 +13,7 @@ NAMED_MAX = 5
 
 
 def clock():
-    """Seconds for measuring only: setting the wall clock does not touch them, nor does freezegun."""
+    """Seconds that neither freezegun nor whoever sets the wall clock changes: waiting is about real time."""
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 

@@ -218,7 +218,10 @@ def error_sentence(job):
     if facts.get("message"):
         return in_language(facts["message"], language())
     make = _ERRORS.get(code)
-    return make(facts) if make else _("It could not be finished (%(code)s).", code=code)
+    sentence = make(facts) if make else _("It could not be finished (%(code)s).", code=code)
+    if code in INTERRUPTIONS and job["attempts_spent"] > 1:
+        sentence += ("" if language() == "ja" else " ") + _("It was tried %(n)s times.", n=job["attempts_spent"])
+    return sentence
 
 
 _ERRORS = {
@@ -228,12 +231,30 @@ _ERRORS = {
     "INSUFFICIENT_POINTS": lambda f: _("Your points no longer sufficed when the work began to cost."),
     "UPSTREAM_UNAVAILABLE": lambda f: _("The service at %(host)s did not answer. Please try again later.",
                                         host=f.get("host", "?")),
-    "KIND_GONE": lambda f: _("This site no longer offers this."),
+    "KIND_GONE": lambda f: _("This site has changed and no longer offers this as it was asked for."),
     "AI_UNAVAILABLE": lambda f: _("The AI did not answer. Please try again later."),
     "STORAGE_UNAVAILABLE": lambda f: _("The server could not store anything. Please try again later."),
     "BUSY": lambda f: _("The database was busy for too long. Please try again."),
     "INTERNAL_ERROR": lambda f: _("Something went wrong on our side; the operator has been told."),
 }
+
+
+def interruption_sentence(job, reason, is_last=True):
+    """What happened to an attempt, and that it goes on by itself where it does."""
+    happened = {"timed_out": _("This took longer than allowed and was stopped."),
+                "drained": _("The server was restarted while this was being worked on.")}.get(
+                    reason, _("The server stopped while this was being worked on."))
+    if job["status"] not in jobs.IN_FLIGHT or not is_last:
+        return happened
+    goes_on = _("It goes on by itself: try %(n)s of %(max)s.", n=job["attempts_spent"] + 1, max=job["max_attempts"]) \
+        if job["attempts_spent"] else _("It goes on by itself.")
+    return happened + ("" if language() == "ja" else " ") + goes_on
+
+
+def _interruptions(job):
+    found = jobs.interruptions(job)
+    return [{"attempt": row["attempt"], "reason": row["reason"], "at": row["at"],
+             "message": interruption_sentence(job, row["reason"], row is found[-1])} for row in found]
 
 
 def status_label(job):
@@ -268,7 +289,7 @@ def progress_sentence(kind, job):
 
 def event_sentence(kind, event):
     """One line of the receipt, or ``None`` for what only the live view needs."""
-    data = json.loads(event["data"] or "{}")
+    data = {**json.loads(event["data"] or "{}"), "attempt": event["attempt"]}
     if event["event"] == "progress":
         stage = kind.stage_in(data.get("stage"), language()) if kind else data.get("stage")
         return stage or None
@@ -280,7 +301,7 @@ _EVENTS = {
     "submitted": lambda d: _("Accepted; it costs %(cost)s.", cost=points(d["cost"])) if d.get("cost") else _("Accepted."),
     "joined": lambda d: _("Somebody else asked for the same and shares this."),
     "left": lambda d: _("Somebody who shared this has left."),
-    "claimed": lambda d: _("Started."),
+    "claimed": lambda d: _("Started again.") if d["attempt"] > 1 else _("Started."),
     "charged": lambda d: _("%(points)s used (balance %(balance)s).", points=points(d["points"]), balance=d["balance"]),
     "refunded": lambda d: _("%(points)s returned (balance %(balance)s).", points=points(d["points"]),
                             balance=d["balance"]),
@@ -312,7 +333,7 @@ def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
         "id": job["id"], "number": job["number"], "kind": job["kind"], "status": job["status"], "stage": job["stage"],
         "progress": round(job["progress"], 4), "message": progress_sentence(kind, job), "attempt": job["attempt"],
         "attempts_spent": job["attempts_spent"], "max_attempts": job["max_attempts"], "cost": job["cost"],
-        "money": money, "money_message": money_sentence(job, money, facts, support_contact), "error": error,
+        "interruptions": _interruptions(job), "money": money, "money_message": money_sentence(job, money, facts, support_contact), "error": error,
         "result": json.loads(job["result"]) if with_result and job["result"] else None,
         "files": [{"name": file["name"], "media_type": file["media_type"], "size_bytes": file["size_bytes"],
                    "href": f"{path}/files/{file['name']}"} for file in jobs.files(job["id"])]

@@ -129,6 +129,8 @@ class Worker(Model):
     started_at = TextField()
     heartbeat_at = TextField()
     stopped_at = TextField(null=True)
+    clock = FloatField(null=True)
+    boot_id = TextField(null=True)
 
     class Meta:
         table_name = "workers"

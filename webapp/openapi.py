@@ -111,6 +111,9 @@ _JOB = _object({
     "attempt": {**_COUNT, "description": "Claims so far; may pass max_attempts after releases."},
     "attempts_spent": {**_COUNT, "description": "Attempts that died or timed out: what the limit is about."},
     "max_attempts": {"type": "integer", "minimum": 1},
+    "interruptions": {**_array(_object({
+        "attempt": _COUNT, "reason": {"enum": ["orphaned", "timed_out", "drained"]}, "at": _TIME,
+        "message": {"type": "string"}})), "description": "Attempts that were ended from outside, and why."},
     "cost": {**_COUNT, "description": "The price quoted at submit, and what is charged, in points."},
     "money": {"enum": ["none", "consumed", "refunded", "checking", "unknown"],
               "description": "What happened to the caller's points; a joiner reads none."},

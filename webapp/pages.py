@@ -176,13 +176,14 @@ def job(job_id):
     final = row["status"] not in jobs.IN_FLIGHT
     if final and row["settlement"] != "due":
         jobs.saw(row, web.viewer_id())
-    again = kind is not None and jobs.retryable(row) is None
+    not_again = jobs.retryable(row)
+    again = kind is not None and not_again is None
     answer = render_template(
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
         stages=_stages(kind, row), events=_receipt(kind, row), others=others, can_cancel=not final,
         cancel_note=messages.cancel_sentence(row, view["money"], others), money_class=view["money"],
         retry_price=jobs.price_again(kind, row) if again else None, form_key=secrets.token_urlsafe(12),
-        result=view["result"], result_template=_result_template(kind), exports=_exports(view))
+        input_gone=not_again == "INPUT_GONE", result=view["result"], result_template=_result_template(kind), exports=_exports(view))
     return answer, {"Cache-Control": "no-store"}
 
 
@@ -233,7 +234,8 @@ def _stages(kind, row):
     names = [name for name, _title in kind.stages]
     if row["stage"] and row["stage"] not in names:
         names.append(row["stage"])
-    now = names.index(row["stage"]) if row["stage"] in names else -1
+    waits = row["status"] == "pending"  # to be tried again: the stage is that of the attempt before
+    now = names.index(row["stage"]) if row["stage"] in names and not waits else -1
     return [{"name": name, "title": kind.stage_in(name, messages.language()),
              "state": "done" if place < now or row["status"] == "succeeded" else "now" if place == now else "todo"}
             for place, name in enumerate(names)]

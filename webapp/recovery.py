@@ -1,5 +1,7 @@
 """The sleeping scheduler: what to reap, settle and expire. One pass is one function."""
+import json
 import logging
+import os
 import shutil
 import sqlite3
 import time
@@ -14,11 +16,16 @@ from webapp.errors import AinoriError
 log = logging.getLogger(__name__)
 
 EXPIRE_EVERY_SECONDS = 3600
+# Deleted in batches with a pause between, so that others go first; what is over the most waits for the next hour.
 EXPIRE_AT_ONCE = 50
+EXPIRE_MOST = 20_000
+EXPIRE_PAUSE_SECONDS = 0.05
+DAY_SECONDS = 86400
 # A deadline is passed when the clock is beyond it; looking a moment later finds it so.
 AFTER_DEADLINE_SECONDS = 0.05
-# Between two looks at what stays overdue, and after one that a locked file or a full disk put off.
-LOOK_AGAIN_SECONDS = 1
+# Between two looks at what stays overdue (a clock that was set, say), and after one that a locked file or a full
+# disk put off.
+LOOK_AGAIN_SECONDS = 0.5
 PUT_OFF_SECONDS = 5
 
 
@@ -83,19 +90,37 @@ def at_start(kinds):
     found = one_pass()
     for job in db.rows("SELECT id, kind, params FROM jobs WHERE status = 'pending'"):
         if not _loads(kinds, job):
-            jobs.fail_gone(job["id"])
-            jobs.settle(job["id"])
+            _fail_gone(job)
             found.interrupted += 1
     _forget_dead_workers()
     return found
 
 
+def _fail_gone(job):
+    jobs.fail_gone(job["id"])
+    jobs.settle(job["id"])
+
+
 def _loads(kinds, job):
     try:
         kinds[job["kind"]].params.model_validate_json(job["params"])
-    except (KeyError, ValueError):
+    except Exception:  # whatever a kind's own checks do with params of another version
         return False
     return True
+
+
+def fail_unknown(kinds):
+    """A server that knew the kind may have given work back after this one had started (a reload): if it
+    has ended, nobody else would ever claim it."""
+    for job in db.rows("SELECT id, kind FROM jobs WHERE status = 'pending'"):
+        if job["kind"] not in kinds and not _others_live():
+            _fail_gone(job)
+
+
+def _others_live():
+    mine = workers.current.id if workers.current is not None else None
+    return any(workers.is_dead(path.stem) is False for path in (db.store.path.parent / "workers").glob("*.lock")
+               if path.stem != mine)
 
 
 def _forget_dead_workers():
@@ -106,7 +131,7 @@ def _forget_dead_workers():
 
 # ---------------------------------------------------------------------------------------- scheduler
 
-def schedule(interval_seconds):
+def schedule(interval_seconds, kinds):
     """The scheduler's loop: it waits without a timer while nothing is in flight or due."""
     while True:
         jobs.signals.watch.wait()
@@ -114,7 +139,7 @@ def schedule(interval_seconds):
         least = 0
         while (pause := _pause_before_look(interval_seconds)) is not None:
             gevent.sleep(max(pause, least))
-            least = min(_look(), interval_seconds)
+            least = min(_look(kinds), interval_seconds)
 
 
 def _pause_before_look(interval_seconds):
@@ -125,10 +150,11 @@ def _pause_before_look(interval_seconds):
         return interval_seconds
 
 
-def _look():
+def _look(kinds):
     """One pass, whatever comes of it. Returns the least seconds before the next."""
     try:
         one_pass()
+        fail_unknown(kinds)
         jobs.signals.pending.set()  # another process may have given something back, unheard here,
         incidents.recorded.set()    # or recorded what the operator should hear of
         return LOOK_AGAIN_SECONDS
@@ -159,9 +185,9 @@ _expired_at = 0.0
 
 
 def expire_now_and_then(retention_days):
-    """Off the back of a request: at most once an hour, a small batch. Never the ledger."""
+    """Off the back of a request: at most once an hour, in small batches. Never the ledger."""
     global _expired_at
-    if time.time() - _expired_at >= EXPIRE_EVERY_SECONDS:
+    if abs(time.time() - _expired_at) >= EXPIRE_EVERY_SECONDS:  # a clock that was set back must not end it
         _expired_at = time.time()
         gevent.spawn(_expire_logged, retention_days)
 
@@ -174,17 +200,35 @@ def _expire_logged(retention_days):
 
 
 def expire(retention_days):
-    """Delete results, files, events and steps of work finished more than ``retention_days`` ago, and
-    inputs of work failed more than a day ago. Returns what was deleted, by sort."""
-    deleted = Counter()
-    for job in db.rows("SELECT * FROM jobs WHERE finished_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) "
-                       "AND expired_at IS NULL LIMIT ?", (f"-{retention_days} days", EXPIRE_AT_ONCE)):
-        _expire_job(job["id"])
-        deleted["results"] += 1
+    """Delete results, files, events and steps of work finished more than ``retention_days`` ago, inputs of
+    work failed more than a day ago, what workers left behind. Returns what was deleted, by sort."""
+    # A clock set forward while this process runs makes nothing old: it may be set back again.
+    early = max(0.0, workers.clock() - workers.current.clock) if workers.current is not None else 0.0
+    age = f"-{retention_days * DAY_SECONDS + early:.3f} seconds"
+    deleted = Counter(results=_in_batches(lambda: _expire_results(age)))
     _expire_folders()
-    deleted["incidents"] += _expire_incidents(f"-{retention_days} days")
-    deleted["inputs"] += _expire_inputs()
+    deleted["incidents"] = _in_batches(lambda: _expire_incidents(age))
+    deleted["inputs"] = _expire_inputs(jobs.INPUT_KEPT_HOURS * 3600 + early)
+    deleted["workers"] = _expire_workers(age)
     return deleted
+
+
+def _in_batches(expire_some):
+    count = 0
+    while count < EXPIRE_MOST and (n := expire_some()):
+        count += n
+        if n < EXPIRE_AT_ONCE:
+            break
+        gevent.sleep(EXPIRE_PAUSE_SECONDS)
+    return count
+
+
+def _expire_results(age):
+    found = db.rows("SELECT id FROM jobs WHERE finished_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) "
+                    "AND expired_at IS NULL AND settlement NOT IN ('due', 'unknown') LIMIT ?", (age, EXPIRE_AT_ONCE))
+    for job in found:
+        _expire_job(job["id"])
+    return len(found)
 
 
 @db.verb
@@ -196,29 +240,61 @@ def _expire_job(job_id):
 
 @db.verb
 def _expire_incidents(age):
-    return len(db.execute("DELETE FROM incidents WHERE coalesce(acknowledged_at, resolved_at) < "
-                          "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) RETURNING id", (age,)))
+    return len(db.execute(
+        "DELETE FROM incidents WHERE id IN (SELECT id FROM incidents WHERE coalesce(acknowledged_at, resolved_at) < "
+        "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) LIMIT ?) RETURNING id", (age, EXPIRE_AT_ONCE)))
 
 
 def _expire_folders():
     """Files of what has expired: after the row says so, for a crash between must not leave them for ever."""
-    for folder in (db.store.path.parent / "files").iterdir():
-        if db.value("SELECT expired_at IS NULL FROM jobs WHERE id = ?", (folder.name,)) != 1:
-            shutil.rmtree(folder, ignore_errors=True)
+    files, turn = db.store.path.parent / "files", db.Turn()
+    for name in db.store.disk.apply(os.listdir, (files,)):
+        if db.value("SELECT expired_at IS NULL FROM jobs WHERE id = ?", (name,)) != 1:
+            db.store.disk.apply(shutil.rmtree, (files / name, True))
+        turn.pass_on()
 
 
-def _expire_inputs():
-    """Files nobody needs: of no job, of a finished one, or of one that failed more than a day ago."""
-    count = 0
-    for path in (db.store.path.parent / "uploads").iterdir():
-        old = path.stat().st_mtime < time.time() - jobs.INPUT_KEPT_HOURS * 3600
-        if not old:
-            continue
+def _expire_inputs(kept_seconds):
+    """Files nobody needs: of no job, of a finished one, or of one that failed too long ago."""
+    count, turn = 0, db.Turn()
+    for path in db.store.disk.apply(_not_changed_since, (db.store.path.parent / "uploads", time.time() - kept_seconds)):
         needed = db.value(
             "SELECT 1 FROM jobs WHERE id = ? AND (status IN ('pending', 'running') OR (status = 'failed' "
             "AND finished_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?)))",
-            (path.name.partition("-")[0], f"-{jobs.INPUT_KEPT_HOURS} hours"))
+            (path.name.partition("-")[0], f"-{kept_seconds:.3f} seconds"))
         if not needed:
-            path.unlink(missing_ok=True)
+            db.store.disk.apply(path.unlink, (True,))
             count += 1
+        turn.pass_on()
     return count
+
+
+def _not_changed_since(folder, moment):
+    """In a thread: thousands of entries are looked at while others are served."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                if entry.stat().st_mtime < moment:
+                    found.append(folder / entry.name)
+            except FileNotFoundError:
+                pass  # a job that ended meanwhile
+    return found
+
+
+def _expire_workers(age):
+    """Rows and lock files of workers long gone, when no running job names them."""
+    gone = [row["id"] for row in db.rows(
+        "SELECT id FROM workers WHERE heartbeat_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) LIMIT ?",
+        (age, 10 * EXPIRE_AT_ONCE)) if workers.is_dead(row["id"]) is not False]
+    for worker_id in _delete_workers(gone) if gone else ():
+        workers.forget(worker_id)
+    return len(gone)
+
+
+@db.verb
+def _delete_workers(ids):
+    found = db.execute("DELETE FROM workers WHERE id IN (SELECT value FROM json_each(?)) AND NOT EXISTS ("
+                       "SELECT 1 FROM jobs WHERE status = 'running' AND worker_id = workers.id) RETURNING id",
+                       (json.dumps(ids),))
+    return [row["id"] for row in found]

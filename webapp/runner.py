@@ -294,14 +294,16 @@ class Runner:
     def _lag_loop(self):
         while True:
             self._working.wait()  # no timer while there is nothing to do
-            due = measure.clock() + LAG_LOOK_SECONDS
+            due = db.clock() + LAG_LOOK_SECONDS
             gevent.sleep(LAG_LOOK_SECONDS)
             if self._supervisors:
-                self.lag.add(max(0, measure.clock() - due), self._supervisors.values())
+                self.lag.add(max(0, db.clock() - due), self._supervisors.values())
 
     def beat(self):
         """Say that this worker lives; hear of cancellations and lost fences from other processes."""
-        workers.beat(workers.current.id)
+        jobs.beat(workers.current.id)
+        if workers.current.keep_lock():
+            log.warning("the lock file %s was gone and is put back", workers.current.path)
         ours = {row["id"]: row for row in db.rows(
             "SELECT id, attempt, cancel_requested_at FROM jobs WHERE worker_id = ?", (workers.current.id,))}
         for (job_id, number), attempt in list(self.attempts.items()):
@@ -316,7 +318,7 @@ class Runner:
     def run(self, job):
         """Run one claimed job to its outcome and store it. Every ending passes here."""
         gevent.getcurrent().write_patience_seconds = WORK_PATIENCE_SECONDS
-        key, began, outcome = (job["id"], job["attempt"]), measure.clock(), "unstored"
+        key, began, outcome = (job["id"], job["attempt"]), db.clock(), "unstored"
         try:
             outcome, facts = self._outcome(job)
             workers.current.ended.add(key)
@@ -333,14 +335,14 @@ class Runner:
             workers.current.ended.discard(key)
             self.ended[job["kind"], outcome] += 1
             self.durations.setdefault(job["kind"], measure.Histogram(.1, .5, 1, 5, 15, 60, 180, 600)).add(
-                measure.clock() - began)
+                db.clock() - began)
 
     def _outcome(self, job):
         """``(outcome, facts)``; outcome: succeeded, refused, failed, cancelled, timed_out, drained, lost."""
         kind = self.kinds[job["kind"]]
         try:
             params = kind.params.model_validate_json(job["params"])
-        except ValueError:
+        except Exception:  # whatever a kind's own checks do with params of another version
             return "refused", {"code": "KIND_GONE"}
         attempt = Attempt(job, kind, params, self.settings.for_kind(kind), self.upstream)
         self.attempts[job["id"], job["attempt"]] = attempt

@@ -52,7 +52,8 @@ class Service:
             raise SettingsError(f"The database {db.store.path} takes nothing: {error.facts['reason']}.") from error
         except OSError as error:  # no lock file can be made
             raise SettingsError(f"{error.filename} cannot be written ({error.strerror}).") from error
-        self._loops = [gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds),
+        self._loops = [gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds,
+                                    self.app.kinds),
                        gevent.spawn(watch_storage)]
         if self.app.settings.alert_channels():
             self._loops.append(gevent.spawn(Alerts(self.app.settings).run))

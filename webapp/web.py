@@ -12,12 +12,13 @@ from flask import Request, Response, current_app, g, request, session
 from flask.sessions import SecureCookieSessionInterface
 from flask_babel import get_locale
 from flask_wtf.csrf import CSRFError, CSRFProtect
+from itsdangerous import SignatureExpired, TimestampSigner
 from limits import parse as parse_rate
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge
 
-from webapp import accounts, db, jobs, messages
+from webapp import accounts, db, jobs, messages, workers
 from webapp.errors import (
     AdminsOnly,
     AinoriError,
@@ -43,6 +44,18 @@ SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 csrf = CSRFProtect()
 
 
+class Signer(TimestampSigner):
+    """Also takes what was signed before the clock was set back: it is signed, and not old."""
+
+    def unsign(self, value, max_age=None, return_timestamp=False):
+        try:
+            return super().unsign(value, max_age, return_timestamp)
+        except SignatureExpired as expired:
+            if expired.date_signed.timestamp() <= self.get_timestamp():
+                raise
+            return super().unsign(value, None, return_timestamp)
+
+
 class Sessions(SecureCookieSessionInterface):
     """Signed cookies, as Flask has them; the signer is made once and not at each request."""
 
@@ -51,6 +64,7 @@ class Sessions(SecureCookieSessionInterface):
     def get_signing_serializer(self, app):
         if self._signer is None:
             self._signer = super().get_signing_serializer(app)
+            self._signer.signer = Signer
         return self._signer
 
 
@@ -282,7 +296,8 @@ class Limit:
     def __init__(self, action, rate, times=1):
         one = parse_rate(rate)
         self._action, self._rate = action, type(one)(one.amount * times, one.multiples)
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._storage, self._clock = MemoryStorage(), workers.clock()
+        self._limiter = MovingWindowRateLimiter(self._storage)
 
     def check(self):
         """Count this request. Raises ``RateLimited``."""
@@ -293,6 +308,9 @@ class Limit:
         self._refuse_unless(self._limiter.test)
 
     def _refuse_unless(self, allows):
+        if self._clock - (clock := workers.clock()) >= self._rate.get_expiry():
+            self._storage.reset()  # set back so far that a window would be full for as long again
+        self._clock = clock
         address = request.remote_addr or "?"
         if not allows(self._rate, self._action, address):
             resets_at, _ = self._limiter.get_window_stats(self._rate, self._action, address)

@@ -3,15 +3,41 @@
 ``flock``, never ``lockf``: closing any second descriptor of a file drops a ``lockf`` lock while its
 owner lives. A forked child inherits the descriptor, and with it the lock: so children close it at
 once (closing is not unlocking), or the dead worker would count as alive for as long as they run.
+
+A wall clock that is set while work runs must not make that work look late: each worker keeps what its
+clock showed against the monotonic one, and others reckon its times by that.
 """
 import fcntl
 import os
 import secrets
 import socket
+import time
+from pathlib import Path
 
 from webapp import db
 
+# The wall clock was set when it differs by this much from what it was; less is the clock being slewed.
+CLOCK_STEP_SECONDS = 1.0
+_READ_TOGETHER_SECONDS = 0.1
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
 current = None  # this process as a worker; a command-line process usually is none
+
+
+def clock():
+    """The wall clock less the monotonic one, in seconds (to a tenth): changes only when the wall clock is set, or after the
+    machine slept. The same for all processes since one boot."""
+    while True:
+        before, wall, after = time.monotonic(), time.time(), time.monotonic()
+        if after - before < _READ_TOGETHER_SECONDS:  # else it was paused between the two
+            return round(wall - after, 1)
+
+
+def _boot_id():
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return None
 
 
 class Worker:
@@ -22,12 +48,29 @@ class Worker:
         self.path = folder / f"{self.id}.lock"
         self.attempts = set()  # (job id, attempt) of what this process runs
         self.ended = set()     # those of them whose end is waiting to be stored
+        self.clock = clock()   # as it was at the start
+        self._descriptor = None
+        self._take_lock()
+        _register(self.id, role)
+
+    def _take_lock(self):
         # Locked before it has the name that others look for: they would take it for a dead worker's.
         unnamed = self.path.with_suffix(".new")
-        self._descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         unnamed.rename(self.path)
-        _register(self.id, role)
+        self._close()
+        self._descriptor = descriptor
+
+    def keep_lock(self):
+        """Put the lock file back if somebody has deleted or replaced it. Returns whether that was needed."""
+        try:
+            if os.path.samestat(os.stat(self.path), os.fstat(self._descriptor)):
+                return False
+        except FileNotFoundError:
+            self.path.parent.mkdir(exist_ok=True)
+        self._take_lock()
+        return True
 
     def stop(self):
         """Say goodbye: nothing of ours is in flight any more."""
@@ -65,8 +108,8 @@ os.register_at_fork(after_in_child=_in_child)
 
 @db.verb
 def _register(worker_id, role):
-    db.execute("INSERT INTO workers (id, role, host, pid) VALUES (?, ?, ?, ?)",
-               (worker_id, role, socket.gethostname(), os.getpid()))
+    db.execute("INSERT INTO workers (id, role, host, pid, clock, boot_id) VALUES (?, ?, ?, ?, ?, ?)",
+               (worker_id, role, socket.gethostname(), os.getpid(), clock(), _boot_id()))
 
 
 @db.verb
@@ -78,6 +121,18 @@ def _unregister(worker_id):
 def beat(worker_id):
     """Say that this worker lives."""
     db.execute(f"UPDATE workers SET heartbeat_at = {db.NOW} WHERE id = ?", (worker_id,))
+
+
+def jump_seconds(worker_id, alive):
+    """How far the wall clock was set since this worker wrote its times: they read so much too early. 0.0 where
+    it was not, or where nobody can say (another machine, another boot). ``alive``: that is a fact."""
+    row = db.one("SELECT clock, boot_id FROM workers WHERE id = ?", (worker_id,))
+    if row is None or row["clock"] is None:
+        return 0.0
+    if not alive and (row["boot_id"] is None or row["boot_id"] != _boot_id()):
+        return 0.0
+    seconds = clock() - row["clock"]
+    return seconds if abs(seconds) >= CLOCK_STEP_SECONDS else 0.0
 
 
 def is_dead(worker_id):

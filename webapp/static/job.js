@@ -139,6 +139,10 @@
     const message = checking ? job.money_message : job.message || label || "";
     text(part("message"), message);
     text(part("money"), job.money_message || "");
+    const last = (job.interruptions || []).at(-1);
+    const again = part("again");
+    again.hidden = !last || checking;
+    text(again, last ? last.message : "");
     document.title = (percent && !checking ? percent + " · " : "") + root.dataset.title;
     startedAt = Date.parse(job.started_at || job.created_at) || startedAt;
     stages(job.status === "pending" ? null : job.stage);

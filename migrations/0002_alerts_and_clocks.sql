@@ -8,3 +8,7 @@ CREATE VIEW v_incidents_open AS
 SELECT i.id, i.at, i.severity, i.scope, i.code, j.number, i.detail, i.times, i.alerted_at, i.job_id, i.user_id
 FROM incidents i LEFT JOIN jobs j ON j.id = i.job_id
 WHERE i.acknowledged_at IS NULL AND i.resolved_at IS NULL ORDER BY i.id;
+
+-- What a worker's clock was when it wrote its times: one that was set since makes nobody late or dead.
+ALTER TABLE workers ADD COLUMN clock REAL;
+ALTER TABLE workers ADD COLUMN boot_id TEXT;
