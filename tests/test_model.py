@@ -468,6 +468,7 @@ SORT = strategies.sampled_from(sorted(SORTS))
 TEXT = strategies.sampled_from("aab")
 KEY = strategies.sampled_from((None, None, "k", "l"))
 WHICH = strategies.sampled_from((0, 0, 0, 1, 1, 2, 3, 5, 8))  # of what there is, most interesting first
+LOST = strategies.sampled_from((False, False, True))
 AS = strategies.integers(0, 3)     # which process does it: a living worker, or a command
 SECONDS = (0.001, 1, 10, 29.999, 30, 30.001, 60, 61, 600, 3600, 86_400, 31 * 86_400, -0.001, -1, -31, -61, -86_400)
 MONEY = {(False, False): "none", (True, False): "consumed", (True, True): "refunded"}
@@ -565,9 +566,12 @@ class Machine(RuleBasedStateMachine):
         jobs = sorted(reversed(self.model.jobs), key=lambda job: (job.settlement not in first, not job.in_flight))
         return jobs[which % len(jobs)]
 
-    def attempt(self, which):
-        """Those that still have their job first, then those that have lost it."""
-        attempts = sorted(reversed(self.attempts), key=lambda one: (one[0].status, one[0].attempt) != ("running", one[1]))
+    def attempt(self, which, lost=False):
+        """Those that still have their job first; or those who have lost it to a later attempt, then all others."""
+        def later(one):
+            running, own = one[0].status == "running", one[0].attempt == one[1]
+            return not (running and own is not lost)
+        attempts = sorted(reversed(self.attempts), key=later)
         return attempts[which % len(attempts)]
 
     def named(self, job):
@@ -685,8 +689,7 @@ class Machine(RuleBasedStateMachine):
             for what in then if self.attempts else ():
                 self.finish(0, what, None, False) if what == "succeed" else self.write(0, what, None)
 
-    def written(self, which, what, real, expected, over=False):
-        attempt = self.attempt(which)
+    def written(self, attempt, what, real, expected, over=False):
         job, number = attempt
         self.equal(f"{what} {self.named(job)} attempt {number}", lambda: real(job.id, number),
                    lambda: expected(job, number))
@@ -695,36 +698,39 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.attempts)
     @rule(which=WHICH, what=strategies.sampled_from(("progress", "charge", "charge", "refund", "step", "file", "vanish")),
-          name=strategies.sampled_from(("one", "two")))
-    def write(self, which, what, name):
+          name=strategies.sampled_from(("one", "two")), lost=LOST)
+    def write(self, which, what, name, lost=False):
         """An attempt goes on, also one that has lost its job and does not know it."""
+        attempt = self.attempt(which, lost)
         if what == "progress":
-            self.written(which, what, lambda job, n: jobs.progress(job, n, name, 0.5, {}),
+            self.written(attempt, what, lambda job, n: jobs.progress(job, n, name, 0.5, {}),
                          lambda job, n: self.model.progress(job, n, name))
         elif what == "charge":
-            self.written(which, what, jobs.charge, self.model.charge)
+            self.written(attempt, what, jobs.charge, self.model.charge)
         elif what == "refund":
-            self.written(which, what, lambda job, n: jobs.refund(job, n, "nothing found"), self.model.refund)
+            self.written(attempt, what, lambda job, n: jobs.refund(job, n, "nothing found"), self.model.refund)
         elif what == "step":
-            self.written(which, what, lambda job, n: jobs.keep_step(job, n, name, "{}"),
+            self.written(attempt, what, lambda job, n: jobs.keep_step(job, n, name, "{}"),
                          lambda job, n: self.model.step(job, n, name))
         elif what == "file":
-            self.written(which, what, lambda job, n: jobs.keep_file(job, n, name, "text/plain", 1), self.model.fence)
+            self.written(attempt, what, lambda job, n: jobs.keep_file(job, n, name, "text/plain", 1), self.model.fence)
         else:  # it is over, but how it ended could not be stored
-            self.over(self.attempt(which))
+            self.over(attempt)
 
     @precondition(lambda self: self.attempts)
     @rule(which=WHICH, what=strategies.sampled_from(("succeed", "fail", "time_out", "release")),
-          code=strategies.sampled_from(("NOTHING_TO_READ", "CANCELLED")), settled=strategies.booleans())
-    def finish(self, which, what, code, settled):
+          code=strategies.sampled_from(("NOTHING_TO_READ", "CANCELLED")), settled=strategies.booleans(),
+          lost=LOST)
+    def finish(self, which, what, code, settled, lost=False):
         """An attempt ends; what a runner does next, settling, may never come."""
-        job, _ = self.attempt(which)
+        attempt = self.attempt(which, lost)
+        job, _ = attempt
         real, expected = {
             "succeed": (lambda job, n: jobs.succeed(job, n, "{}"), self.model.succeed),
             "fail": (lambda job, n: jobs.fail(job, n, code) and None, lambda job, n: self.model.fail(job, n, code)),
             "time_out": (lambda job, n: jobs.time_out(job, n) and None, self.model.time_out),
             "release": (lambda job, n: jobs.release(job, n, RELEASES_MAX) and None, self.model.release)}[what]
-        self.written(which, what, real, expected, over=True)
+        self.written(attempt, what, real, expected, over=True)
         if settled and job.settlement == "due":
             self.settled(job)
 

@@ -704,7 +704,8 @@ def settle_by_hand(job_id, *, keep, by, note):
     if job["settlement"] not in ("due", "unknown"):
         raise AlreadyFinal(job_id=job_id, status=job["settlement"])
     if keep:
-        db.execute("UPDATE jobs SET kept_by = ?, kept_note = ? WHERE id = ?", (by, note, job_id))
+        # Who decided first has decided: that is a law, and the second one may be another operator.
+        db.execute("UPDATE jobs SET kept_by = ?, kept_note = ? WHERE id = ? AND kept_by IS NULL", (by, note, job_id))
     return settle(job_id, note)
 
 
