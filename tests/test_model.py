@@ -107,7 +107,7 @@ class Work:
     expired: bool = False
     watchers: dict = field(default_factory=dict)  # who -> whether they left
     steps: set = field(default_factory=set)
-    story: list = field(default_factory=list)     # (event, attempt, stage)
+    story: list = field(default_factory=list)     # (event, attempt, stage or reason)
 
     @property
     def rules(self):
@@ -121,8 +121,8 @@ class Work:
     def in_flight(self):
         return self.status in ("pending", "running")
 
-    def tell(self, what, stage=None):
-        self.story.append((what, self.attempt, stage))
+    def tell(self, what, of=None):
+        self.story.append((what, self.attempt, of))
 
 
 @dataclass(eq=False)
@@ -320,14 +320,14 @@ class Model:
         self.fence(job, attempt)
         job.releases += 1
         if job.rules.attempts == 1 or job.cancelled or job.releases > RELEASES_MAX:
-            self.interrupt(job, "INTERRUPTED")
+            self.interrupt(job, "INTERRUPTED", "drained")
         else:
             job.status, job.worker, job.deadline = "pending", None, None
-            job.tell("released")
+            job.tell("released", "drained")
 
     def time_out(self, job, attempt):
         self.fence(job, attempt)
-        self.interrupt(job, "TIMED_OUT")
+        self.interrupt(job, "TIMED_OUT", "timed_out")
 
     def end(self, job, status, code=None):
         job.status, job.finished, job.worker, job.deadline = status, self.now, None, None
@@ -335,9 +335,9 @@ class Model:
             job.settlement, job.error = "due", "CANCELLED" if job.cancelled else code
         job.tell(status)
 
-    def interrupt(self, job, code):
+    def interrupt(self, job, code, reason):
         job.spent += 1
-        job.tell("interrupted", {"INTERRUPTED": "orphaned", "TIMED_OUT": "timed_out"}[code])
+        job.tell("interrupted", reason)
         if job.spent < job.rules.attempts and not job.cancelled:
             job.status, job.worker, job.deadline = "pending", None, None
         else:
@@ -394,9 +394,9 @@ class Model:
             if dead is None:
                 dead = job.worker.heartbeat < self.now - STALE * 1000
         if dead:
-            self.interrupt(job, "INTERRUPTED")
+            self.interrupt(job, "INTERRUPTED", "orphaned")
         elif job.deadline < self.now:
-            self.interrupt(job, "TIMED_OUT")
+            self.interrupt(job, "TIMED_OUT", "timed_out")
         else:
             return False
         return True
@@ -456,13 +456,13 @@ class Model:
 
     def expire(self):
         for job in self.jobs:
-            if job.finished is not None and job.finished < self.now - RETENTION_DAYS * 86_400_000 and not job.expired:
+            old = job.finished is not None and job.finished < self.now - RETENTION_DAYS * 86_400_000
+            if old and not job.expired and job.settlement not in ("due", "unknown"):
                 job.expired, job.story, job.steps = True, [], set()
 
 
 # ------------------------------------------------------------------------------------------ the machine
 
-OWN_EVENTS = ("interrupted", "progress")  # told with a reason or a stage
 WHO = strategies.sampled_from((1, 2, 1, 2, 3))
 SORT = strategies.sampled_from(sorted(SORTS))
 TEXT = strategies.sampled_from("aab")
@@ -500,7 +500,7 @@ class Machine(RuleBasedStateMachine):
         for name in ("workers", "files", "uploads"):
             (self.folder / name).mkdir(parents=True)
         shutil.copy(self.template, self.folder / "ainori.db")
-        self.real, self.attempts, self.instants, self.said, self.agreed = {}, [], set(), {}, True
+        self.real, self.attempts, self.instants, self.said, self.latest, self.agreed = {}, [], set(), {}, {}, True
         self.model = Model({3}, {1: 3, 2: 3})
         self.move_clock(0)
         open_store(self.folder / "ainori.db")
@@ -687,7 +687,7 @@ class Machine(RuleBasedStateMachine):
         if self.process(by, command=False):
             self.claimed(1)
             for what in then if self.attempts else ():
-                self.finish(0, what, None, False) if what == "succeed" else self.write(0, what, None)
+                self.finish(0, what, None) if what == "succeed" else self.write(0, what, None)
 
     def written(self, attempt, what, real, expected, over=False):
         job, number = attempt
@@ -719,10 +719,10 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.attempts)
     @rule(which=WHICH, what=strategies.sampled_from(("succeed", "fail", "time_out", "release")),
-          code=strategies.sampled_from(("NOTHING_TO_READ", "CANCELLED")), settled=strategies.booleans(),
-          lost=LOST)
-    def finish(self, which, what, code, settled, lost=False):
-        """An attempt ends; what a runner does next, settling, may never come."""
+          code=strategies.sampled_from(("NOTHING_TO_READ", "CANCELLED")), lost=LOST,
+          then=strategies.sampled_from((None, "settle", "keep", "return")))
+    def finish(self, which, what, code, then=None, lost=False):
+        """An attempt ends; what a runner does next, settling, may never come, or an operator is faster."""
         attempt = self.attempt(which, lost)
         job, _ = attempt
         real, expected = {
@@ -731,8 +731,8 @@ class Machine(RuleBasedStateMachine):
             "time_out": (lambda job, n: jobs.time_out(job, n) and None, self.model.time_out),
             "release": (lambda job, n: jobs.release(job, n, RELEASES_MAX) and None, self.model.release)}[what]
         self.written(attempt, what, real, expected, over=True)
-        if settled and job.settlement == "due":
-            self.settled(job)
+        if job.settlement == "due" and then:
+            self.settled(job) if then == "settle" else self.decided(job, then == "keep", "ann")
 
     # ------------------------------------------------------------------------------------ processes
 
@@ -825,8 +825,11 @@ class Machine(RuleBasedStateMachine):
     @living("jobs")
     @rule(which=WHICH, keep=strategies.booleans(), by=strategies.sampled_from(("ann", "ben")))
     def settle_by_hand(self, which, keep, by):
-        job = self.job(which, "due", "unknown")
-        self.equal(f"settle_by_hand {self.named(job)}", lambda: jobs.settle_by_hand(job.id, keep=keep, by=by, note="so"),
+        self.decided(self.job(which, "due", "unknown"), keep, by)
+
+    def decided(self, job, keep, by):
+        self.equal(f"settle_by_hand {self.named(job)} {'keep' if keep else 'return'}",
+                   lambda: jobs.settle_by_hand(job.id, keep=keep, by=by, note="so"),
                    lambda: self.model.settle_by_hand(job, keep, by))
 
     @rule()
@@ -906,17 +909,17 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_story_is_told_in_order(self):
         self.agreed = False
-        told = {job.id: [] for job in self.model.jobs}
+        told, latest = {job.id: [] for job in self.model.jobs}, {}
         for job_id, seq, what, attempt, data in self.fetch(
                 "SELECT job_id, seq, event, attempt, coalesce(data ->> 'stage', data ->> 'reason') FROM job_events "
                 "ORDER BY job_id, seq"):
             told[job_id].append((what, attempt, data))
+            latest[job_id] = seq
+        assert all(seq >= self.latest.get(job_id, 0) for job_id, seq in latest.items()), "a number was used again"
+        self.latest.update(latest)
         for job in self.model.jobs:
             story = told[job.id]
-            assert [(what, attempt, data if what == "progress" or data in ("timed_out",) else None)
-                    for what, attempt, data in story] == [
-                (what, attempt, stage if what == "progress" or stage in ("timed_out",) else None)
-                for what, attempt, stage in job.story], self.named(job)
+            assert story == job.story, self.named(job)
             assert [attempt for _, attempt, _ in story] == sorted(attempt for _, attempt, _ in story)
             if not job.expired:
                 names = [what for what, _, _ in story]
@@ -984,7 +987,7 @@ class Machine(RuleBasedStateMachine):
             before = len(self.attempts)
             self.claimed(1)
             assert len(self.attempts) == before + 1, "a pending job that nobody can claim"
-            self.finish(0, "succeed", None, False)
+            self.finish(0, "succeed", None)
         for who in (1, 2):
             self.grant(who, 1)
             self.submit(who, "alone", "a", None, 0)

@@ -140,10 +140,12 @@ def _expire_logged(retention_days):
 
 def expire(retention_days):
     """Delete results, files, events and steps of work finished more than ``retention_days`` ago, and
-    inputs of work failed more than a day ago. Returns what was deleted, by sort."""
+    inputs of work failed more than a day ago. Returns what was deleted, by sort. Work whose points are not
+    settled keeps its story: somebody has to decide by it."""
     deleted = Counter()
     for job in db.rows("SELECT * FROM jobs WHERE finished_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) "
-                       "AND expired_at IS NULL LIMIT ?", (f"-{retention_days} days", EXPIRE_AT_ONCE)):
+                       "AND expired_at IS NULL AND settlement NOT IN ('due', 'unknown') LIMIT ?",
+                       (f"-{retention_days} days", EXPIRE_AT_ONCE)):
         _expire_job(job["id"])
         deleted["results"] += 1
     _expire_folders()
