@@ -396,6 +396,23 @@ def test_results_events_and_files_are_kept_for_the_retention_and_the_ledger_for_
     assert recovery.expire(30)["results"] == 0  # once
 
 
+def test_a_story_stays_until_its_points_are_settled(clock, someone, worker):
+    """Else who has to decide finds nothing to go by, and what is told next begins at number 1 again."""
+    clock(0)
+    job = working(someone, worker("free"), "slow")
+    db.store.write(lambda: db.execute("ALTER TABLE ledger_entries RENAME TO hidden"))
+    assert someone.job(job)["money"] == "unknown"
+    clock(31 * DAY)
+    try:
+        assert recovery.expire(30)["results"] == 0
+    finally:
+        db.store.write(lambda: db.execute("ALTER TABLE hidden RENAME TO ledger_entries"))
+    assert someone.job(job)["money"] == "refunded"
+    told = [event["event"] for event in jobs.events(job)]
+    assert told == ["submitted", "claimed", "charged", "interrupted", "failed", "unknown", "settled"]
+    assert recovery.expire(30)["results"] == 1 and jobs.events(job) == []
+
+
 @pytest.mark.parametrize("moment, kept", [(AT, True), (AFTER, False)])
 def test_acknowledged_incidents_expire_and_open_ones_stay(clock, app, moment, kept):
     incidents.record("warning", "s", "SEEN", "d")

@@ -764,6 +764,20 @@ def test_an_operator_may_keep_what_is_unknown(person):
     assert jobs.get(job)["kept_note"] == "the work was delivered by mail"
 
 
+def test_who_keeps_what_is_unknown_first_has_decided(person):
+    """A second operator finds it decided, not an error of the database."""
+    someone = person(points=3)
+    job = submitted_and_charged(someone)
+    rename("ledger_entries", "hidden")
+    assert recovery.one_pass().unknown == 1
+    assert jobs.settle_by_hand(job, keep=True, by="one", note="delivered by mail") == "unknown"
+    assert jobs.settle_by_hand(job, keep=True, by="two", note="delivered by hand") == "unknown"
+    rename("hidden", "ledger_entries")
+    assert jobs.settle_by_hand(job, keep=True, by="two", note="delivered by hand") == "settled"
+    row = jobs.get(job)
+    assert (row["kept_by"], row["kept_note"], someone.balance()) == ("one", "delivered by mail", 2)
+
+
 def test_a_running_job_shows_unknown_points_rather_than_an_error(person):
     someone = person(points=3)
     job = someone.submit("paid").json["job"]["id"]

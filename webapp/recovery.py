@@ -201,7 +201,8 @@ def _expire_logged(retention_days):
 
 def expire(retention_days):
     """Delete results, files, events and steps of work finished more than ``retention_days`` ago, inputs of
-    work failed more than a day ago, what workers left behind. Returns what was deleted, by sort."""
+    work failed more than a day ago, what workers left behind. Returns what was deleted, by sort. Work whose
+    points are not settled keeps its story: somebody has to decide by it."""
     # A clock set forward while this process runs makes nothing old: it may be set back again.
     early = max(0.0, workers.clock() - workers.current.clock) if workers.current is not None else 0.0
     age = f"-{retention_days * DAY_SECONDS + early:.3f} seconds"
