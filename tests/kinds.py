@@ -130,8 +130,8 @@ def bulky(job: JobContext, params):
 KINDS += [Kind(name="bulky", params=Nothing, run=bulky),
           Kind(name="paced", params=Pace, run=paced, cost=1, timeout_seconds=150),
           Kind(name="paced_again", params=Pace, run=paced, cost=1, timeout_seconds=150, on_interrupt="retry"),
-          Kind(name="hasty", params=Pace, run=paced, cost=1, timeout_seconds=3),
-          Kind(name="hasty_alone", params=Pace, run=paced, cost=1, timeout_seconds=3, exclusive=True)]
+          Kind(name="hasty", params=Pace, run=paced, cost=1, timeout_seconds=5),
+          Kind(name="hasty_alone", params=Pace, run=paced, cost=1, timeout_seconds=5, exclusive=True)]
 KINDS.append(Kind(name="commanding", params=Text, run=commanding, cost=1, on_interrupt="retry", max_attempts=3))
 
 

@@ -16,16 +16,13 @@ import gevent
 import pytest
 
 from tests.server import Server
-from tests.test_crash import job_row, ledger, refused_to_start, submit, told, until, until_charged
+from tests.test_crash import job_row, ledger, refused_to_start, submit, told
 from tests.test_writer import HOLD, another_process
 
 # What an answer may take beside all that runs on this machine, and far less than any lock here lasts.
 ANSWER_SECONDS_MAX = 2.5
 EXCLUSIVE = HOLD.replace("IMMEDIATE", "EXCLUSIVE")
 FOR_OURSELVES = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
-
-
-can_limit = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits the files of another process")
 
 
 @pytest.fixture
@@ -93,6 +90,18 @@ def refusals(one, token):
     assert "what was typed" in answers[1].text
     assert answers[0].json["code"] == answers[2].json["code"]
     return answers[0].json["code"]
+
+
+def until(one, sql, *parameters, seconds=20):
+    """Returns when there is such a row; others in this process have their turn meanwhile."""
+    ends = time.monotonic() + seconds
+    while not one.rows(sql, *parameters):
+        assert time.monotonic() < ends, f"never seen: {sql}\n{one.log.read_text()[-3000:]}"
+        gevent.sleep(0.05)
+
+
+def until_charged(one, job_id):
+    until(one, "SELECT 1 FROM ledger_entries WHERE job_id = ? AND kind = 'consume'", job_id)
 
 
 def what_is_stored(one):
@@ -217,13 +226,7 @@ def told_to_stop(one, busy, seconds_max):
     assert one.flask("audit").returncode == 0
 
 
-def test_told_to_stop_while_the_file_is_locked_it_is_gone_in_time_and_the_next_start_tells_the_truth(site):
-    # With nothing to do it does not wait for a goodbye that cannot be stored.
-    side_by_side((told_to_stop, site("idle"), False, 4), (told_to_stop, site("busy"), True, 5))
-
-
-def test_killed_while_the_file_is_locked_and_started_again_the_truth_is_told(site):
-    one = site()
+def killed(one):
     token = one.add_user()
     charged, asking = submit(one, token, "paced", after=1), submit(one, token, "paced", before=1)
     until_charged(one, charged)
@@ -237,17 +240,16 @@ def test_killed_while_the_file_is_locked_and_started_again_the_truth_is_told(sit
     assert ledger(one, charged) == [("consume", -1), ("refund", 1)] and ledger(one, asking) == []
 
 
-def test_a_start_that_cannot_have_the_lock_says_so_once_and_ends(site):
-    one = site(TEST_START_PATIENCE_SECONDS=1)
+def started(one, patient):
+    """One that cannot have the lock in time says so once and ends; one that still waits can be told to stop."""
     assert one.get("/readyz").status in (200, 503)  # the file is made
     one.kill()
     with another_process(HOLD, one.database):
         log = refused_to_start(one)
         assert log.count("Ainori cannot start: Another program has held") == 1 and "Traceback" not in log
-        patient = site("patient", folder=one.folder, begin=False)
         patient.start()
         gevent.sleep(1)
-        patient.signal_master(signal.SIGTERM)  # and while it waits it can be told to stop
+        patient.signal_master(signal.SIGTERM)
         began = time.monotonic()
         patient.wait_ended()
         assert time.monotonic() - began < 5
@@ -255,20 +257,35 @@ def test_a_start_that_cannot_have_the_lock_says_so_once_and_ends(site):
     assert one.get("/api/kinds").status == 200
 
 
+def test_told_to_stop_killed_or_started_while_the_file_is_locked_it_is_soon_gone_and_tells_the_truth_later(site):
+    to_start = site("start", TEST_START_PATIENCE_SECONDS=1)
+    side_by_side(
+        (told_to_stop, site("idle"), False, 4),  # it does not wait for a goodbye that cannot be stored
+        (told_to_stop, site("busy"), True, 5),
+        (killed, site("kill")),
+        (started, to_start, site("patient", folder=to_start.folder, begin=False)))
+
+
 # ------------------------------------------------------------------------------------------- full
 
 @pytest.fixture
 def disk(tmp_path):
-    """Mount a small disk; give its folder."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root on Linux")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder], capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {made.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
+    """Mount small disks; give their folders."""
+    mounted = []
+
+    def mount(name="disk"):
+        if sys.platform != "linux" or os.geteuid() != 0:
+            pytest.skip("mounting a small disk needs root on Linux")
+        folder = tmp_path / name
+        folder.mkdir()
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder], capture_output=True, text=True)
+        if made.returncode:
+            pytest.skip(f"a small disk cannot be mounted here: {made.stderr.strip()}")
+        mounted.append(folder)
+        return folder
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def fill(folder, but_bytes=0):
@@ -286,9 +303,8 @@ def fill(folder, but_bytes=0):
     return filler
 
 
-def test_a_full_disk_refuses_what_is_new_and_keeps_what_ran(site, disk, tmp_path):
-    one = site(folder=disk, RECOVERY_INTERVAL_SECONDS=0.5)
-    token = one.add_user(points=50)
+def full_while_it_works(one):
+    token, disk = one.add_user(points=50), one.folder
     jobs = {"ends meanwhile": submit(one, token, "paced", after=2), "charges meanwhile": submit(one, token, "paced", before=2),
             "ends in time": submit(one, token, "hasty", after=2), "takes too long": submit(one, token, "hasty", after=60),
             "saves a file": submit(one, token, "paced", after=2, text="x" * 50_000)}
@@ -323,12 +339,11 @@ def test_a_full_disk_refuses_what_is_new_and_keeps_what_ran(site, disk, tmp_path
     assert one.flask("audit").returncode == 0
 
 
-def test_killed_with_a_full_disk_the_next_start_tells_the_truth(site, disk):
-    one = site(folder=disk)
+def killed_when_full(one):
     token = one.add_user()
     job_id = submit(one, token, "paced", after=1)
     until_charged(one, job_id)
-    filler = fill(disk)
+    filler = fill(one.folder)
     gevent.sleep(2)  # it has ended, and cannot say so
     one.kill()
     assert ledger(one, job_id) == [("consume", -1)]
@@ -340,17 +355,18 @@ def test_killed_with_a_full_disk_the_next_start_tells_the_truth(site, disk):
 
 @pytest.mark.parametrize("environ, kilobytes", [({}, 0), ({"SECRET_KEY": "k" * 40}, 0), ({"SECRET_KEY": "k" * 40}, 64)])
 def test_a_start_on_a_full_disk_says_so_once_and_ends(site, disk, environ, kilobytes):
-    fill(disk, kilobytes * 1024)
-    log = refused_to_start(site(folder=disk, begin=False, **environ))
+    folder = disk()
+    fill(folder, kilobytes * 1024)
+    log = refused_to_start(site(folder=folder, begin=False, **environ))
     assert log.count("Ainori cannot start: ") == 1 and "Traceback" not in log, log
 
 
-def test_whatever_room_is_left_a_life_is_whole_or_not(site, disk):
-    one = site(folder=disk)
+def whatever_room_is_left(one):
+    """A life is whole or not: accepted or refused, charged and kept or not charged, or returned."""
     token = one.add_user(points=100)
-    seen, wal = set(), disk / "ainori.db-wal"
+    seen, wal = set(), one.folder / "ainori.db-wal"
     for kilobytes in [*range(0, 68, 4), 96, 128, 192]:
-        filler = fill(disk, kilobytes * 1024)
+        filler = fill(one.folder, kilobytes * 1024)
         answer = one.post("/api/kinds/paced/jobs", {"text": "x" * 3000}, token=token)
         if answer.status == 202:
             gevent.sleep(0.3)
@@ -368,6 +384,12 @@ def test_whatever_room_is_left_a_life_is_whole_or_not(site, disk):
     assert one.flask("audit").returncode == 0
     assert one.rows("PRAGMA integrity_check")[0][0] == "ok"
     assert wal.stat().st_size < 5_000_000
+
+
+def test_a_full_disk_refuses_what_is_new_keeps_what_ran_and_tears_nothing(site, disk):
+    side_by_side((full_while_it_works, site("works", folder=disk("a"), RECOVERY_INTERVAL_SECONDS=0.5)),
+                 (killed_when_full, site("killed", folder=disk("b"))),
+                 (whatever_room_is_left, site("room", folder=disk("c"))))
 
 
 # -------------------------------------------------------------------------------------- read-only
@@ -436,9 +458,7 @@ def test_a_start_in_a_read_only_folder_says_so_once_and_ends(site, tmp_path):
         assert log.count("Ainori cannot start: ") == 2 and "Traceback" not in log, log
 
 
-@can_limit
-def test_files_that_may_not_be_written_refuse_what_is_new_and_keep_what_ran(site):
-    one = site(RECOVERY_INTERVAL_SECONDS=0.5)
+def files_take_nothing(one):
     token = one.add_user(points=50)
     ends, asks = submit(one, token, "paced", after=1.5), submit(one, token, "paced", before=1.5)
     saves, late = submit(one, token, "paced", after=1.5, text="x"), submit(one, token, "hasty", after=60)
@@ -462,10 +482,8 @@ def test_files_that_may_not_be_written_refuse_what_is_new_and_keep_what_ran(site
     assert one.worker_pid() == worker and one.flask("audit").returncode == 0
 
 
-@can_limit
-def test_what_a_living_worker_could_not_store_yet_comes_before_what_another_one_thinks_of_it(site):
-    one = site()
-    other = site("other", folder=one.folder)
+def its_word_comes_first(one, other):
+    """What a living worker could not store yet comes before what another one thinks of it."""
     assert [server.get("/api/kinds").status for server in (one, other)] == [200, 200]
     token = one.add_user(points=50)
     polled, in_the_way = submit(one, token, "hasty", after=1.5), submit(one, token, "hasty_alone", after=1.5)
@@ -479,6 +497,13 @@ def test_what_a_living_worker_could_not_store_yet_comes_before_what_another_one_
     asked = side_by_side((told, other, token, polled), (submit, other, token, "hasty_alone"))
     assert asked[0][:3] == ("succeeded", None, "consumed")
     assert job_row(one, in_the_way)["status"] == "succeeded" and end_of(one, token, asked[1])[0] == "succeeded"
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits the files of another process")
+def test_files_that_may_not_be_written_refuse_what_is_new_and_keep_what_ran(site):
+    first = site("first")
+    side_by_side((files_take_nothing, site(RECOVERY_INTERVAL_SECONDS=0.5)),
+                 (its_word_comes_first, first, site("second", folder=first.folder)))
 
 
 # -------------------------------------------------------------------------------------------- slow

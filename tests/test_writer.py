@@ -1,4 +1,5 @@
 """The one writer: verbs in groups, whole or not at all, answered when they are on disk."""
+import errno
 import sqlite3
 import subprocess
 import sys
@@ -498,6 +499,14 @@ def test_a_poll_answers_what_is_stored_where_nothing_can_be_written(app, person)
     assert someone.submit("paid").json["code"] == "STORAGE_UNAVAILABLE"
     db.store.write_connection.execute("PRAGMA query_only = off")
     assert someone.job(job)["money"] == "none"
+
+
+def test_a_folder_of_ours_that_may_not_be_written_is_the_disk_and_another_one_is_a_bug(store, monkeypatch):
+    denied = [PermissionError(errno.EACCES, "no", str(store.path.parent / "uploads" / "x")),
+              PermissionError(errno.EACCES, "no", "uploads/x"), PermissionError(errno.EACCES, "no", "/elsewhere/x"),
+              PermissionError(errno.EACCES, "no"), PermissionError(errno.EACCES, "no", 3), OSError(errno.ENOSPC, "full")]
+    monkeypatch.chdir(store.path.parent)
+    assert [db.is_disk(error) for error in denied] == [True, True, False, False, False, True]
 
 
 # ------------------------------------------------------------------------------------- reading BUSY

@@ -303,8 +303,8 @@ def refused_by_the_disk(error):
 
 def is_disk(error):
     """Whether an ``OSError`` is the disk's: full, broken, or a folder of ours that may no longer be written."""
-    if error.errno in (errno.EACCES, errno.EPERM) and error.filename is not None and store is not None:
-        return store.path.parent in Path(os.fsdecode(error.filename)).parents
+    if error.errno in (errno.EACCES, errno.EPERM) and isinstance(error.filename, (str, bytes)) and store is not None:
+        return Path(os.fsdecode(error.filename)).resolve().is_relative_to(store.path.parent.resolve())
     return error.errno in DISK_ERRNOS
 
 

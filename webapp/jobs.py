@@ -232,7 +232,7 @@ def submit(order, *, max_pending, files=()):
             kept.append(input_path(order.id, name))
             _keep_input(kept[-1], received)
         if order.exclusive_key is not None or order.share_key is not None:
-            let_the_living_end([way for way in [_in_the_way(order)] if way and _running_late(way)])
+            let_the_living_end([way for way in [_in_the_way(order)] if way and _in_doubt(way)])
         submission = _climb(order, max_pending)
     except Exception:  # refused. Who was merely stopped while waiting leaves a verb behind that still runs
         _forget_files(kept)
@@ -629,7 +629,7 @@ def poll(job_id):
             signals.pending.set()
     try:
         with db.patience(POLL_PATIENCE_SECONDS):
-            if _running_late(job):
+            if _in_doubt(job):
                 let_the_living_end([job])
                 reap(job_id)
                 job = get(job_id)
@@ -653,7 +653,7 @@ def poll_listed(found):
     return shown
 
 
-def _running_late(job):
+def _in_doubt(job):
     return job["status"] == "running" and suspicious(job)
 
 

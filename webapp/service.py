@@ -88,7 +88,7 @@ def _storage_works(reason):
                              f"The disk refused for a while: {reason}. What was asked for meanwhile used no points. "
                              f"Look at the room in {db.store.path.parent}, and at who may write there.")
         return True
-    except AinoriError:
+    except (AinoriError, db.Error):
         return False
 
 
