@@ -325,7 +325,8 @@ def test_a_process_id_used_again_protects_nobody_and_condemns_nobody(server):
 # ------------------------------------------------------------------------- lock files deleted by hand
 
 def test_a_living_worker_puts_its_lock_file_back(server):
-    one, other = server(**QUICK), server(**QUICK)
+    patient = {**QUICK, "WORKER_STALE_SECONDS": 20}
+    one, other = server(**patient), server(**patient)
     token = account(one)
     job_id = submit(one, token, "fickle", seconds=3)
     until_at_work(one, job_id)
@@ -404,15 +405,16 @@ def until_final(one, token, *job_ids, seconds=40):
     return [found[job_id] for job_id in job_ids]
 
 
-def test_poison_is_stopped_and_takes_nobody_along_twice(server):
+def test_poison_is_stopped_and_takes_nobody_along_twice(server, tmp_path):
     one = server(**QUICK, MAX_RUNNING_JOBS=4)
     token = account(one, points=9)
-    poison = submit(one, token, "poison", seconds=0.7)
+    poison = submit(one, token, "poison", text=str(tmp_path / "go"), seconds=0.5)
     again = [submit(one, token, "fickle_again", seconds=1) for _ in range(2)]
     once = submit(one, token, "fickle", seconds=30)
     waiting = submit(one, token, "fickle_again")
     until_at_work(one, poison, *again, once)
     assert row(one, waiting)["status"] == "pending"
+    (tmp_path / "go").touch()
     ended, *others, told_once, waited = until_final(one, token, poison, *again, once, waiting)
     assert (ended["status"], ended["error"]["code"], ended["attempts_spent"], ended["money"]) == (
         "failed", "INTERRUPTED", 3, "refunded")
@@ -482,8 +484,8 @@ def renders(one, token, job_id, *texts):
 GONE = "This site has changed and no longer offers this as it was asked for."
 
 
-@pytest.mark.parametrize("change", [{"EXTRA_KINDS": "tests.kinds"}, {"EXTRA_KINDS": KINDS, "TEST_NEW_PARAMS": "1"}])
-def test_work_whose_kind_or_params_no_longer_load_is_failed_and_settled(server, change):
+@pytest.mark.parametrize("deploy", [{"EXTRA_KINDS": "tests.kinds"}, {"EXTRA_KINDS": KINDS, "TEST_NEW_PARAMS": "1"}])
+def test_work_whose_kind_or_params_no_longer_load_is_failed_and_settled(server, deploy):
     one = server(**QUICK, MAX_RUNNING_JOBS=2)
     token = account(one, points=9)
     finished = submit(one, token, "fickle", text="kept")
@@ -492,7 +494,7 @@ def test_work_whose_kind_or_params_no_longer_load_is_failed_and_settled(server, 
     until_at_work(one, once, again)
     waiting = submit(one, token, "fickle_again")
     one.kill()
-    one.environ.update(change)
+    one.environ.update(deploy)
     one.flask("reap")
     assert row(one, waiting)["status"] == "pending", "a shell does not give this verdict"
     one.start()
@@ -512,15 +514,20 @@ def test_work_whose_kind_or_params_no_longer_load_is_failed_and_settled(server, 
 
 def test_what_an_older_server_gives_back_is_not_left_to_nobody(server):
     """A reload that removed the kind: the new server has started when the old one gives its work back."""
-    one = server(**QUICK, DRAIN_SECONDS=0)
+    one = server(**QUICK, DRAIN_SECONDS=0, MAX_RUNNING_JOBS=1)
     token = account(one)
     job_id = submit(one, token, "fickle_again", seconds=30)
     until_at_work(one, job_id)
     other = server(**{**QUICK, "EXTRA_KINDS": "tests.kinds"})
+    other.get("/healthz")
+    waiting = submit(one, token, "fickle_again")
     nobody_is_judged([other], token, job_id)
+    assert row(other, waiting)["status"] == "pending", "the old one lives, and knows the kind"
     one.signal_master(signal.SIGTERM)
     one.wait_ended()
-    until(other, "SELECT 1 FROM jobs WHERE id = ? AND settlement = 'settled'", job_id)
+    for gone in (job_id, waiting):
+        until(other, "SELECT 1 FROM jobs WHERE id = ? AND settlement = 'settled'", gone)
+    assert ending(other, waiting) == ("failed", "KIND_GONE", 0, "settled")
     assert ending(other, job_id) == ("failed", "KIND_GONE", 0, "settled")
     assert ledger(other, job_id) == [("consume", -1), ("refund", 1)]
 
@@ -586,10 +593,9 @@ def test_attempts_and_their_reasons_are_visible_to_users_and_operators(server):
 # ------------------------------------------------------------------------------------------- expiry
 
 def expiry_has_run(one, token):
-    """Set it off as a visitor does, and return when it is through: workers come last."""
+    """Set it off as somebody who asks for work does, and return when it is through: workers come last."""
     change(one, "INSERT INTO workers (id, role, host, pid, heartbeat_at) VALUES ('old', 'server', 'h', 1, '2000-01-01')")
-    assert one.get("/api/kinds/free/precheck", token=token).status == 200
-    one.post("/api/kinds/free/precheck", {}, token=token)
+    assert one.post("/api/kinds/free/precheck", {}, token=token).status == 200
     ends = time.monotonic() + 20
     while one.rows("SELECT 1 FROM workers WHERE id = 'old'"):
         assert time.monotonic() < ends, one.log.read_text()[-3000:]
