@@ -272,7 +272,8 @@ def test_a_deadline_that_is_overdue_without_a_jump_is_timed_out_on_a_poll(server
     token = account(one)
     job_id = submit(one, token, "fickle", seconds=30)
     until_at_work(one, job_id)
-    change(one, "UPDATE jobs SET deadline_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 seconds') WHERE id = ?", job_id)
+    change(one, "UPDATE jobs SET deadline_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 seconds') "
+           "WHERE id = ?", job_id)
     job = one.get(f"/api/jobs/{job_id}", token=token).json
     assert (job["status"], job["error"]["code"], job["money"]) == ("failed", "TIMED_OUT", "refunded")
 
@@ -594,7 +595,8 @@ def test_attempts_and_their_reasons_are_visible_to_users_and_operators(server):
 
 def expiry_has_run(one, token):
     """Set it off as somebody who asks for work does, and return when it is through: workers come last."""
-    change(one, "INSERT INTO workers (id, role, host, pid, heartbeat_at) VALUES ('old', 'server', 'h', 1, '2000-01-01')")
+    change(one, "INSERT INTO workers (id, role, host, pid, heartbeat_at) "
+           "VALUES ('old', 'server', 'h', 1, '2000-01-01')")
     assert one.post("/api/kinds/free/precheck", {}, token=token).status == 200
     ends = time.monotonic() + 20
     while one.rows("SELECT 1 FROM workers WHERE id = 'old'"):
@@ -629,7 +631,8 @@ def test_an_input_of_interrupted_work_is_kept_a_day_for_another_try(server, cloc
     page = one.get(f"/jobs/{job_id}", token=token).text
     assert "Try again" not in page and "The file you sent is no longer kept: please send it again." in page
     refused = one.post(f"/api/jobs/{job_id}/retry", token=token)
-    assert (refused.status, refused.json["code"]) == (409, "NOT_RETRYABLE") and "no longer kept" in refused.json["detail"]
+    assert (refused.status, refused.json["code"]) == (409, "NOT_RETRYABLE")
+    assert "no longer kept" in refused.json["detail"]
 
 
 def test_old_results_go_in_batches_off_the_back_of_a_request_and_the_ledger_stays(server, clock):
@@ -639,8 +642,8 @@ def test_old_results_go_in_batches_off_the_back_of_a_request_and_the_ledger_stay
     one.finished(job_id, token=token)
     with closing(sqlite3.connect(one.database, timeout=10)) as connection, connection:  # more than one batch
         for n in range(120):
-            connection.execute("INSERT INTO jobs (id, number, kind, user_id, timeout_seconds, cost, params, params_hash) "
-                               "VALUES (?, ?, 'free', 1, 1, 0, '{}', 'h')", (f"old{n}", f"O{n}"))
+            connection.execute("INSERT INTO jobs (id, number, kind, user_id, timeout_seconds, cost, params, "
+                               "params_hash) VALUES (?, ?, 'free', 1, 1, 0, '{}', 'h')", (f"old{n}", f"O{n}"))
             connection.execute("UPDATE jobs SET status = 'running', attempt = 1, worker_id = 'w', deadline_at = 'd' "
                                "WHERE id = ?", (f"old{n}",))
             connection.execute("UPDATE jobs SET status = 'succeeded', result = '{}', worker_id = NULL, "
@@ -788,6 +791,7 @@ def test_a_drain_with_everything_open_ends_in_time_and_in_the_right_books(server
     assert [row(one, job_id)["status"] for job_id in (again, once, deaf, waiting)] == [
         "pending", "failed", "pending", "pending"]
     assert ending(one, once) == ("failed", "INTERRUPTED", 1, "settled")
+    assert [ending(one, job_id)[2] for job_id in (again, deaf, waiting)] == [0, 0, 0], "a drain spends no attempt"
     assert ledger(one, once) == [("consume", -1), ("refund", 1)] and ledger(one, waiting) == []
     assert list((one.folder / "workers").iterdir()) == []
     for stream in streams:

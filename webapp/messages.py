@@ -331,7 +331,8 @@ def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
         "id": job["id"], "number": job["number"], "kind": job["kind"], "status": job["status"], "stage": job["stage"],
         "progress": round(job["progress"], 4), "message": progress_sentence(kind, job), "attempt": job["attempt"],
         "attempts_spent": job["attempts_spent"], "max_attempts": job["max_attempts"], "cost": job["cost"],
-        "interruptions": _interruptions(job), "money": money, "money_message": money_sentence(job, money, facts, support_contact), "error": error,
+        "interruptions": _interruptions(job), "money": money,
+        "money_message": money_sentence(job, money, facts, support_contact), "error": error,
         "result": json.loads(job["result"]) if with_result and job["result"] else None,
         "files": [{"name": file["name"], "media_type": file["media_type"], "size_bytes": file["size_bytes"],
                    "href": f"{path}/files/{file['name']}"} for file in jobs.files(job["id"])]

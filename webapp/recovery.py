@@ -210,7 +210,8 @@ def _expire_job(job_id):
 def _expire_incidents(age):
     return len(db.execute(
         "DELETE FROM incidents WHERE id IN (SELECT id FROM incidents "
-        "WHERE acknowledged_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) LIMIT ?) RETURNING id", (age, EXPIRE_AT_ONCE)))
+        "WHERE acknowledged_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) LIMIT ?) RETURNING id",
+        (age, EXPIRE_AT_ONCE)))
 
 
 def _expire_folders():
