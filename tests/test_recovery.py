@@ -384,10 +384,12 @@ def test_a_dead_worker_without_its_lock_file_is_reaped_when_its_heartbeat_is_sta
 
 def told(one, token, job_id):
     """A poll of a server whose worker may just be dying."""
+    ends = time.monotonic() + 20
     while True:
         try:
-            return one.get(f"/api/jobs/{job_id}", token=token).json
+            return one.get(f"/api/jobs/{job_id}", token=token, timeout=10).json
         except (OSError, urllib.error.URLError, http.client.HTTPException):
+            assert time.monotonic() < ends, one.log.read_text()[-3000:]
             time.sleep(0.05)
 
 
