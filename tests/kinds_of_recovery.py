@@ -19,9 +19,11 @@ class Work(BaseModel):
 
 
 def poison(job: JobContext, params):
-    """Takes its process along, each time."""
+    """Takes its process along, each time, once the file named by the text is there."""
     job.charge()
     job.progress("poison", 0, 1)
+    while not os.path.exists(params.text):
+        time.sleep(0.02)
     time.sleep(params.seconds)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -701,7 +701,8 @@ def _judge(job):
         found = _interrupt(
             job, "INTERRUPTED", "orphaned",
             "worker_id = ? AND attempt = ? AND coalesce((SELECT heartbeat_at FROM workers WHERE id = worker_id), "
-            "started_at) < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?)", (*proof, f"{-signals.stale_seconds - jump:.3f} seconds"))
+            "started_at) < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?)",
+            (*proof, f"{-signals.stale_seconds - jump:.3f} seconds"))
         if found:
             return found
     if mine and (job["id"], job["attempt"]) in workers.current.ended:

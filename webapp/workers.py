@@ -25,8 +25,8 @@ current = None  # this process as a worker; a command-line process usually is no
 
 
 def clock():
-    """The wall clock less the monotonic one, in seconds (to a tenth): changes only when the wall clock is set, or after the
-    machine slept. The same for all processes since one boot."""
+    """The wall clock less the monotonic one, in seconds (to a tenth): changes only when the wall clock is set, or
+    after the machine slept. The same for all processes since one boot."""
     while True:
         before, wall, after = time.monotonic(), time.time(), time.monotonic()
         if after - before < _READ_TOGETHER_SECONDS:  # else it was paused between the two
