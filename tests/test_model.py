@@ -1111,7 +1111,8 @@ MUTANTS = {  # what is broken: (module, function, what it says, what it says the
 LATE = {"a refund twice", "what was kept is returned", "a deadline passes too early", "released for ever",
         "what is cancelled is tried again", "a result is fresh a moment too long", "whoever left still waits",
         "who joins again has left", "a retry forgets the steps", "an attempt that vanished is not missed",
-        "what is being cancelled is joined"}
+        "what is being cancelled is joined", "a consume twice", "what was cancelled after the charge is returned",
+        "an orphan is joined", "a result is fresh for ever"}
 assert LATE < MUTANTS.keys()
 
 
