@@ -269,6 +269,8 @@ class Model:
             job.status, job.attempt, job.worker = "running", job.attempt + 1, self.me
             job.deadline = self.now + job.rules.timeout * 1000
             job.tell("claimed")
+            if not self.me.attempts:  # the idle do not beat
+                self.me.heartbeat = self.now
             self.me.attempts.add((job, job.attempt))
             taken.append(job)
         return taken
@@ -1036,6 +1038,7 @@ def open_store(path):
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """``Machine``, with a file to copy and a clock that stands still."""
+    monkeypatch.setattr(jobs, "END_RETRY_SECONDS", 0)  # the living have said all before somebody else looks
     template = tmp_path / "template.db"
     with freeze_time(START, tick=False) as frozen:
         open_store(template)
