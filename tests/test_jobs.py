@@ -265,6 +265,10 @@ def test_a_joiners_cancel_only_leaves_and_the_owner_ends_nothing_others_wait_for
     assert jobs.get(job_id)["cancel_requested_at"] is None
     owner.submit("shared", text="x")
     assert joiner.post(f"/api/jobs/{job_id}/cancellation").json["status"] == "pending"
+    joiner.submit("shared", text="x")
+    for who in (owner, joiner):  # the owner first: nobody is left, and whoever joined ends nothing all the same
+        assert who.post(f"/api/jobs/{job_id}/cancellation").json["status"] == "pending"
+    owner.submit("shared", text="x")
     assert owner.post(f"/api/jobs/{job_id}/cancellation").json["error"]["code"] == "CANCELLED"
 
 

@@ -360,7 +360,7 @@ class Model:
             raise Refused("NotFound")
         if not job.in_flight:
             raise Refused("AlreadyFinal")
-        if any(not left for other, left in job.watchers.items() if other != who):
+        if who != job.owner or any(not left for other, left in job.watchers.items() if other != who):
             job.watchers[who] = True
             job.tell("left")
             return "left"
@@ -1099,7 +1099,7 @@ MUTANTS = {  # what is broken: (module, function, what it says, what it says the
     "a key forgets what was asked": (jobs, "_repeated", 'row["request_hash"] != order.params_hash', "False"),
     "a result is fresh for ever": (jobs, "_fresh", "finished_at >", "finished_at IS NOT"),
     "a result is fresh a moment too long": (jobs, "_fresh", "finished_at >", "finished_at >="),
-    "a joiner's cancel ends it": (jobs, "cancel", "if waiting:", "if False:"),
+    "a joiner's cancel ends it": (jobs, "cancel", "if waiting or user_id != job[\"user_id\"]:", "if False:"),
     "whoever left still waits": (jobs, "cancel", "AND left_at IS NULL", ""),
     "who joins again has left": (jobs, "_watch", "SET left_at = NULL", "SET left_at = left_at"),
     "unknown is the end": (jobs, "settle", '("due", "unknown")', '("due",)'),

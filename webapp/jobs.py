@@ -555,7 +555,8 @@ def time_out(job_id, attempt):
 
 @db.verb
 def cancel(job_id, user_id):
-    """End it if nobody else waits for it, else only leave. Raises ``NotFound``, ``AlreadyFinal``.
+    """The owner ends it if nobody else waits for it, else leaves; whoever joined only leaves. Raises
+    ``NotFound``, ``AlreadyFinal``.
 
     Before the charge nothing is consumed; after it the charge is kept. Returns ``left`` or ``requested``.
     """
@@ -564,7 +565,7 @@ def cancel(job_id, user_id):
         raise AlreadyFinal(job_id=job_id, status=job["status"])
     waiting = {row["user_id"] for row in db.rows(
         "SELECT DISTINCT user_id FROM job_watchers WHERE job_id = ? AND left_at IS NULL", (job_id,))} - {user_id}
-    if waiting:
+    if waiting or user_id != job["user_id"]:
         db.execute(f"UPDATE job_watchers SET left_at = {NOW} WHERE job_id = ? AND user_id = ?", (job_id, user_id))
         _event(job, "left")
         return "left"

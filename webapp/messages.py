@@ -200,10 +200,12 @@ def _consumed_sentence(job, facts):
                     "%(num)s points were used (balance %(balance)s).", n, balance=balance)
 
 
-def cancel_sentence(job, money, others):
+def cancel_sentence(job, viewer_id, money, others):
     """What a cancel would mean, said beforehand."""
     if others:
         return _("Others wait for the same: it goes on for them, and you only leave.")
+    if viewer_id != job["user_id"]:
+        return _("Somebody else asked for it first: it goes on, and you only leave.")
     if money == "consumed":
         return _("The points have been used already: if you cancel now they are not returned.")
     return _("Nothing has been used: if you cancel now, no points are used.") if job["cost"] else _("This is free.")

@@ -181,7 +181,7 @@ def job(job_id):
     answer = render_template(
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
         stages=_stages(kind, row), events=_receipt(kind, row), others=others, can_cancel=not final,
-        cancel_note=messages.cancel_sentence(row, view["money"], others), money_class=view["money"],
+        cancel_note=messages.cancel_sentence(row, web.viewer_id(), view["money"], others), money_class=view["money"],
         retry_price=jobs.price_again(kind, row) if again else None, form_key=secrets.token_urlsafe(12),
         input_gone=not_again == "INPUT_GONE", result=view["result"], result_template=_result_template(kind),
         exports=_exports(view))
