@@ -8,6 +8,7 @@ server starts again on that file. What must be true then is worked out from thos
 import hashlib
 import http.client
 import json
+import os
 import random
 import secrets
 import shutil
@@ -396,11 +397,11 @@ class CrashTest:
         """A reload: a new worker serves beside the old one, which drains."""
         asked, sent_at = self._everybody()
         self._wait_for_moment(trial, sent_at)
-        at_signal, locks = read_live(self.server.database), self._locks()
+        at_signal, old = read_live(self.server.database), {int(path.name.partition("-")[0]) for path in self._locks()}
         self.server.send(signal.SIGHUP, whole_group=False)
         answers = [one.result() for one in asked]
         ends = time.monotonic() + START_SECONDS_MAX
-        while (now := self._locks()) & locks or not now:
+        while any(map(_lives, old)) or not self._locks():  # until then it hears some of what is asked, and refuses
             if time.monotonic() > ends:
                 raise RuntimeError(f"no new worker alone {START_SECONDS_MAX} s after the reload")
             time.sleep(0.01)
@@ -564,10 +565,7 @@ class CrashTest:
                  if job["id"] not in before.jobs and job["status"] not in ENDS}  # heard when it went on
         for person in self.people:
             if person.id not in busy:
-                ends = time.monotonic() + EXIT_SECONDS_MAX
-                while ((answer := self._submit(person, self.work.quick or self.work.params)).status == 503
-                       and time.monotonic() < ends):
-                    time.sleep(0.05)  # the old worker of a reload may still hear it, and says to come again
+                answer = self._submit(person, self.work.quick or self.work.params)
                 if answer.status != 202:
                     trial.breaches.append(f"person {person.id} is locked out: {answer.status} "
                                           f"{answer.body.decode()[:300]}")
@@ -595,6 +593,14 @@ class CrashTest:
             return self._submit(person, params)
         except (OSError, http.client.HTTPException):
             return None
+
+
+def _lives(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _outcome(rows, job_id):
