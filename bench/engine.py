@@ -23,7 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.server import Server, free_port  # noqa: E402
+from tests.server import Server  # noqa: E402
+from webapp.served import free_port  # noqa: E402
 
 CLIENTS = 16
 BARE = """

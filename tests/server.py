@@ -1,25 +1,16 @@
-"""A real server: gunicorn in a process of its own, on a free port, on a data folder of the test's."""
+"""The server of ``webapp.served`` with what tests ask of it: redirects followed, rows, accounts, what must succeed."""
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from webapp import ROOT, served
 
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Answer:
@@ -35,80 +26,38 @@ class Answer:
         return self.body.decode()
 
 
-class Server:
+class Server(served.Server):
     """``folder`` holds the database and stays when the server is killed and started again."""
 
     def __init__(self, folder, environ=()):
-        self.folder, self.port = Path(folder), free_port()
-        self.database = self.folder / "ainori.db"
-        self.environ = {
-            **{name: value for name, value in os.environ.items() if name not in ("CI", "WEB_CONCURRENCY")},
-            "DATABASE_PATH": str(self.database), "PORT": str(self.port), "KINDS": "sample,comments",
-            "EXTRA_KINDS": "tests.kinds", "RATE_GUEST_SUBMIT": "1000/hour", "PYTHONPATH": str(ROOT), "ALERT_URLS": "",
-            **{name: str(value) for name, value in dict(environ).items()}}
-        self.process = None
-        self.log = self.folder / "server.log"
-        self.under = []  # a command that the server is run by
+        super().__init__(folder, {"KINDS": "sample,comments", "EXTRA_KINDS": "tests.kinds", "PYTHONPATH": str(ROOT),
+                                  "RATE_GUEST_SUBMIT": "1000/hour",
+                                  **{name: str(value) for name, value in dict(environ).items()}})
+        self.environ.pop("CI", None)
+        self.arguments = self.environ.get("TEST_GUNICORN_ARGS", "").split()
 
     # ---------------------------------------------------------------------------------- life, death
 
     def start(self, seconds=20):
         """Start, and return when the port answers."""
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*self.under, sys.executable, "-m", "gunicorn", "wsgi:app", *self.environ.get("TEST_GUNICORN_ARGS", "").split()],
-                cwd=ROOT, env=self.environ, stdout=log, stderr=log, start_new_session=True)
-        self.wait_until_open(seconds)
+        try:
+            super().start(seconds)
+        except RuntimeError as error:
+            raise AssertionError(f"{error}:\n{self.log.read_text()}") from None
         return self
 
-    def wait_until_open(self, seconds=20):
-        """Returns the moment (``time.monotonic()``) at which the port was open."""
-        ends = time.monotonic() + seconds
-        while time.monotonic() < ends:
-            if self.process.poll() is not None:
-                raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log.read_text()}")
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return time.monotonic()
-            except OSError:
-                time.sleep(0.005)
-        raise AssertionError(f"the port did not open in {seconds} s:\n{self.log.read_text()}")
-
-    def kill(self, number=signal.SIGKILL):
-        """A signal to master and worker at once, and wait for their end."""
-        if self.process is not None and self.process.poll() is None:
-            os.killpg(self.process.pid, number)
-        self.wait_ended()
-
-    def wait_ended(self, seconds=15):
-        self.process.wait(seconds)
-        ends = time.monotonic() + seconds
-        while time.monotonic() < ends:  # the worker too: it is not our child, but of our group
-            try:
-                os.killpg(self.process.pid, 0)
-            except ProcessLookupError:
-                return
-            time.sleep(0.005)
-        raise AssertionError("the worker outlived its master")
-
     def signal_master(self, number):
-        os.kill(self.process.pid, number)
+        self.send(number, whole_group=False)
 
     def worker_pid(self):
         found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True)
         return int(found.stdout.split()[0])
 
     def stop(self):
-        if self.process is not None and self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGCONT)
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(10)
+        self.send(signal.SIGCONT)
+        self.kill()
 
     # ---------------------------------------------------------------------------------------- asking
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.port}"
 
     def request(self, method, path, body=None, token=None, headers=(), timeout=30):
         headers = dict(headers)
@@ -167,8 +116,7 @@ class Server:
         return json.loads(made.stdout)["token"]
 
     def flask(self, *args, check=True):
-        done = subprocess.run([sys.executable, "-m", "flask", "--app", "wsgi", *args], cwd=ROOT, env=self.environ,
-                              capture_output=True, text=True, timeout=60)
+        done = super().flask(*args)
         if check and done.returncode != 0:
             raise AssertionError(f"flask {' '.join(args)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done

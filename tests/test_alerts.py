@@ -183,7 +183,7 @@ def test_a_channel_that_fails_hurts_nothing(server, broken):
         assert one.get("/healthz").status == 200 and untold(one) == {"RESTARTED": 1}
         one.signal_master(signal.SIGTERM)
         began = time.monotonic()
-        one.wait_ended()
+        one.wait()
         assert time.monotonic() - began < EXIT_SECONDS_MAX and one.process.returncode == 0
         assert PATH not in one.log.read_text()
 

@@ -834,7 +834,7 @@ def test_a_real_servers_stream_is_instant_and_ends_when_it_drains(running):
     while chunk := stream.read1(65536):
         told += chunk
     assert time.monotonic() - began < 5
-    running.wait_ended()
+    running.wait()
     assert time.monotonic() - began < 8
     connection.close()
     row, = running.rows("SELECT * FROM jobs WHERE id = ?", job_id)

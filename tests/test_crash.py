@@ -58,7 +58,7 @@ def told(server, token, job_id):
 
 def seconds_to_exit(server):
     began = time.monotonic()
-    server.wait_ended()
+    server.wait()
     return time.monotonic() - began
 
 

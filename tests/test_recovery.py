@@ -460,7 +460,7 @@ def test_releases_are_bounded(server):
             one.signal_master(signal.SIGHUP)
         else:
             one.signal_master(signal.SIGTERM)
-            one.wait_ended()
+            one.wait()
             job = row(one, job_id)
             counted.append((job["status"], job["releases"], job["attempts_spent"]))
             one.start()
@@ -527,7 +527,7 @@ def test_what_an_older_server_gives_back_is_not_left_to_nobody(server):
     nobody_is_judged([other], token, job_id)
     assert row(other, waiting)["status"] == "pending", "the old one lives, and knows the kind"
     one.signal_master(signal.SIGTERM)
-    one.wait_ended()
+    one.wait()
     for gone in (job_id, waiting):
         until(other, "SELECT 1 FROM jobs WHERE id = ? AND settlement = 'settled'", gone)
     assert ending(other, waiting) == ("failed", "KIND_GONE", 0, "settled")
@@ -579,7 +579,7 @@ def test_attempts_and_their_reasons_are_visible_to_users_and_operators(server):
         page = one.get(f"/jobs/{job_id}", **asks).text
         assert text in page
     one.signal_master(signal.SIGTERM)
-    one.wait_ended()
+    one.wait()
     one.start()
     until_at_work(one, job_id, attempt=3)
     change(one, "UPDATE jobs SET deadline_at = '2000-01-01T00:00:00.000Z' WHERE id = ?", job_id)
@@ -788,7 +788,7 @@ def test_a_drain_with_everything_open_ends_in_time_and_in_the_right_books(server
     began = time.monotonic()
     one.signal_master(signal.SIGTERM)
     one.signal_master(signal.SIGTERM)  # somebody is impatient
-    one.wait_ended()
+    one.wait()
     assert time.monotonic() - began < EXIT_SECONDS_MAX and one.process.returncode == 0
     assert [row(one, job_id)["status"] for job_id in (again, once, deaf, waiting)] == [
         "pending", "failed", "pending", "pending"]

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.server import ROOT, free_port
+from tests.conftest import ROOT
 from webapp import create_app
 from webapp.errors import SettingsError
+from webapp.served import free_port
 from webapp.settings import GRACEFUL_TIMEOUT_SECONDS, SETTINGS, WORKER_CONNECTIONS, Settings
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}

@@ -213,7 +213,7 @@ def told_to_stop(one, busy, seconds_max):
             gevent.sleep(1.5)  # the second one waits for its charge
         one.signal_master(signal.SIGTERM)
         began = time.monotonic()
-        one.wait_ended()
+        one.wait()
         assert time.monotonic() - began < seconds_max
         assert one.process.returncode == 0
     one.start()
@@ -251,7 +251,7 @@ def started(one, patient):
         gevent.sleep(1)
         patient.signal_master(signal.SIGTERM)
         began = time.monotonic()
-        patient.wait_ended()
+        patient.wait()
         assert time.monotonic() - began < 5
     one.start()
     assert one.get("/api/kinds").status == 200

@@ -41,6 +41,7 @@ class Server:
 
     def __init__(self, folder, environ=(), app="wsgi:app"):
         self.folder, self.port, self.app = Path(folder), free_port(), app
+        self.under, self.arguments = (), ()  # a command that runs the server; what gunicorn is told beside the app
         self.database, self.log = self.folder / "ainori.db", self.folder / "server.log"
         self.environ = {
             **{name: value for name, value in os.environ.items()
@@ -55,17 +56,17 @@ class Server:
 
     # ------------------------------------------------------------------------------------ life, death
 
-    def start(self):
+    def start(self, seconds=START_SECONDS_MAX):
         """Start; returns the moment (``time.monotonic()``) at which the port was open. Raises ``RuntimeError``."""
         self.launch()
-        ends = time.monotonic() + START_SECONDS_MAX
+        ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the server ended with {self.process.returncode} while it started")
             if self._port_is_open():
                 return time.monotonic()
             time.sleep(0.002)
-        raise RuntimeError(f"the server's port did not open within {START_SECONDS_MAX} s")
+        raise RuntimeError(f"the server's port did not open within {seconds} s")
 
     def launch(self):
         """Start, and do not wait until it answers."""
@@ -74,20 +75,22 @@ class Server:
         self._alive, held = os.pipe()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gunicorn", self.app], cwd=ROOT, env=self.environ, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True, pass_fds=(held,))
+                [*self.under, sys.executable, "-m", "gunicorn", self.app, *self.arguments], cwd=ROOT, env=self.environ,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=(held,))
         os.close(held)
 
     def send(self, number, whole_group=True):
         """To master and worker at once, as Ctrl-C does; or, as a host does, to the master alone."""
+        if self._alive is None:
+            return
         try:
             (os.killpg if whole_group else os.kill)(self.process.pid, number)
         except ProcessLookupError:
             pass
 
     def kill(self, number=signal.SIGKILL):
-        """The signal to the whole process group; returns when all of it is dead."""
-        if self.process is not None:
+        """The signal to the whole process group; returns when all of it is dead. Once dead, nothing happens."""
+        if self._alive is not None:
             self.send(number)
             self.wait()
 
@@ -105,7 +108,7 @@ class Server:
         while self._port_is_open() and time.monotonic() < ends:
             time.sleep(0.001)
         os.close(self._alive)
-        self.process = self._alive = None
+        self._alive = None
         return code
 
     def _port_is_open(self):
