@@ -85,13 +85,31 @@ def _wrap_signals(worker):
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         worker.alive = False
-        # Only a mark and a new greenlet: this runs between any two instructions, perhaps inside a verb.
+        # Only a mark and new greenlets: this runs between any two instructions, perhaps inside a verb.
+        gevent.spawn(_leave_to_successor)
         gevent.spawn(worker.ainori.stop)
         gevent.spawn_later(EXIT_SECONDS, os._exit, 0)
 
     worker.handle_exit = worker.handle_quit = begin_to_stop
     for number in STOP_SIGNALS:
         signal.signal(number, begin_to_stop)
+
+
+def _leave_to_successor():
+    """In a reload the next worker listens on the same socket: who comes from now on waits a moment for it, where
+    this one could only refuse. (gunicorn closes its servers a second later, and names them nowhere.)"""
+    import gc
+
+    from gevent.server import StreamServer
+    master = os.getppid()
+    try:
+        workers_now = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+    except OSError:  # not on this system: then it refuses
+        return
+    if len(workers_now) > 1:
+        for server in gc.get_objects():
+            if type(server) is StreamServer:
+                server.stop_accepting()
 
 
 def worker_exit(server, worker):

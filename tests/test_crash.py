@@ -290,9 +290,9 @@ def until_workers(one, wanted, seconds=10):
 
 
 def test_a_reload_reaps_nothing_that_lives_and_gives_back_the_rest(server):
-    one = server(DRAIN_SECONDS=2)
+    one = server(DRAIN_SECONDS=3)
     token = one.add_user(points=5)
-    short, long = submit(one, token, "slow", seconds=1.2), submit(one, token, "again", seconds=3.5)
+    short, long = submit(one, token, "slow", seconds=2.6), submit(one, token, "again", seconds=4.5)
     until_charged(one, short), until_charged(one, long)
     first = worker_pids(one)
     to_the_master(one, signal.SIGHUP)
@@ -307,6 +307,20 @@ def test_a_reload_reaps_nothing_that_lives_and_gives_back_the_rest(server):
     assert (job["status"], job["attempts_spent"], job["attempt"]) == ("succeeded", 0, 2)
     assert [ledger(one, job_id) for job_id in (short, long)] == [[("consume", -1)], [("consume", -1)]]
     assert len(worker_pids(one)) == 1
+
+
+def test_whoever_comes_during_a_reload_is_not_refused(server):
+    one = server(DRAIN_SECONDS=2)
+    token = one.add_user()
+    until_charged(one, submit(one, token, "again", seconds=8))
+    first = worker_pids(one)
+    to_the_master(one, signal.SIGHUP)
+    until_workers(one, lambda pids: pids - first)
+    time.sleep(0.02)  # the old one hears of it a moment after the new one was begun
+    answers = []
+    while worker_pids(one) & first:
+        answers.append(one.post("/api/kinds/free/jobs", {"text": str(len(answers))}, token=token).status)
+    assert len(answers) > 5 and set(answers) == {202}, answers
 
 
 def test_a_second_server_on_the_file_touches_only_what_the_first_one_left_dead(server):
