@@ -3,6 +3,7 @@ from gevent import monkey
 
 monkey.patch_all()
 
+import datetime  # noqa: E402
 import gc  # noqa: E402
 import math  # noqa: E402
 import sys  # noqa: E402
@@ -12,6 +13,7 @@ from pathlib import Path  # noqa: E402
 import gevent  # noqa: E402
 import greenlet  # noqa: E402
 import pytest  # noqa: E402
+from freezegun import freeze_time  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -25,6 +27,23 @@ from webapp.settings import Settings  # noqa: E402
 # ------------------------------------------------------------------------------ freezegun rules SQL
 
 db.on_connect.append(wallclock.let_python_rule)
+START = datetime.datetime(2026, 3, 1, 12, 0, 0)
+
+
+class Clock:
+    """Stands still; ``clock(seconds)`` sets it to so long after the start."""
+
+    def __init__(self, frozen):
+        self._frozen = frozen
+
+    def __call__(self, seconds):
+        self._frozen.move_to(START + datetime.timedelta(milliseconds=round(seconds * 1000)))
+
+
+@pytest.fixture
+def clock():
+    with freeze_time(START, tick=False) as frozen:
+        yield Clock(frozen)
 
 # --------------------------------------------------------------------- no switch inside a transaction
 

@@ -1,5 +1,4 @@
 """The operator hears of critical incidents and of interrupted work: once, later, or not at all, and nobody waits for it."""
-import datetime
 import fcntl
 import json
 import os
@@ -12,7 +11,6 @@ from contextlib import closing, contextmanager
 
 import gevent
 import pytest
-from freezegun import freeze_time
 from gevent.event import Event
 from gevent.pool import Pool
 from gevent.pywsgi import WSGIServer
@@ -24,7 +22,6 @@ from webapp.alerts import Alerts
 from webapp.errors import SettingsError
 from webapp.service import Service
 
-START = datetime.datetime(2026, 3, 1, 12, 0, 0)
 HOUR = 3600
 MOMENT = 0.001  # the clock's grain
 PATH = "hook-of-the-test"  # as good as a password
@@ -340,22 +337,6 @@ def test_unknown_keeps_no_scheduler_awake_and_the_pass_for_other_work_corrects_i
 
 
 # ---------------------------------------------------------------------------- when, and how often
-
-class Clock:
-    """Stands still; ``clock(seconds)`` sets it to so long after the start."""
-
-    def __init__(self, frozen):
-        self._frozen = frozen
-
-    def __call__(self, seconds):
-        self._frozen.move_to(START + datetime.timedelta(milliseconds=round(seconds * 1000)))
-
-
-@pytest.fixture
-def clock():
-    with freeze_time(START, tick=False) as frozen:
-        yield Clock(frozen)
-
 
 @pytest.fixture
 def telling(settings, channel, monkeypatch):

@@ -34,12 +34,11 @@ from hypothesis.stateful import (
 )
 from pydantic import BaseModel
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, START
 from webapp import accounts, db, jobs, ledger, recovery, workers
 from webapp.errors import AinoriError, ShuttingDown
 from webapp.kinds import Kind
 
-START = datetime.datetime(2026, 3, 1, 12, 0, 0)
 STALE, RETENTION_DAYS, PENDING_MAX, RELEASES_MAX = 30, 30, 5, 1
 EXAMPLES = int(os.environ.get("AINORI_MODEL_EXAMPLES", 0))
 STEPS, STORIES, FOUND_WITHIN = 50, 150, 400

@@ -9,35 +9,17 @@ import time
 
 import gevent
 import pytest
-from freezegun import freeze_time
 
-from tests.conftest import ROOT, Person
+from tests.conftest import ROOT, START, Person
 from webapp import create_app, db, incidents, jobs, recovery, workers
 from webapp.runner import files_folder
 from webapp.service import Service
 
-START = datetime.datetime(2026, 3, 1, 12, 0, 0)
 MOMENT = 0.001  # the clock's grain
 BEFORE, AT, AFTER = -MOMENT, 0, MOMENT
 STALE = 30  # WORKER_STALE_SECONDS
 HOUR, DAY = 3600, 86400
 JAPANESE = (ROOT / "webapp" / "translations" / "ja" / "LC_MESSAGES" / "messages.mo").exists()
-
-
-class Clock:
-    """Stands still; ``clock(seconds)`` sets it to so long after the start."""
-
-    def __init__(self, frozen):
-        self._frozen = frozen
-
-    def __call__(self, seconds):
-        self._frozen.move_to(START + datetime.timedelta(milliseconds=round(seconds * 1000)))
-
-
-@pytest.fixture
-def clock():
-    with freeze_time(START, tick=False) as frozen:
-        yield Clock(frozen)
 
 
 @pytest.fixture
