@@ -604,7 +604,7 @@ def test_done_is_told_even_where_the_end_came_between_two_looks(app, person, mon
     def poll_just_before_the_end(asked):
         row = real(asked)
         if len(moved) == 1 and not jobs.get(asked)["finished_at"]:
-            jobs.cancel(asked, someone.id)
+            jobs._cancel(asked, someone.id)
         moved.append(row["status"])
         return row
     monkeypatch.setattr(jobs, "poll", poll_just_before_the_end)

@@ -1,5 +1,6 @@
 """The state machine, from the outside: what is submitted, joined, refused, cancelled, tried again."""
 import gevent
+import pytest
 
 from webapp import accounts, db, jobs, ledger, workers
 from webapp.errors import LostFence
@@ -239,10 +240,59 @@ def test_a_job_that_dies_with_a_cancellation_standing_is_cancelled(app, person):
     job_id = someone.submit("slow").json["job"]["id"]
     job = _die_with(job_id)
     jobs.charge(job_id, job["attempt"])
-    jobs.cancel(job_id, someone.id)
+    # Requested while it still lived.
+    db.store.write(db.execute, f"UPDATE jobs SET cancel_requested_at = {db.NOW} WHERE id = ?", (job_id,))
     job = someone.job(job_id)
     assert (job["status"], job["error"]["code"], job["money"]) == ("failed", "CANCELLED", "consumed")
     assert jobs.get(job_id)["settlement"] == "settled" and someone.balance() == 2
+
+
+@pytest.mark.parametrize("how", ["api", "page", "command line"])
+def test_what_had_died_before_it_was_cancelled_was_interrupted_and_its_points_return(app, person, how):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    jobs.charge(job_id, _die_with(job_id)["attempt"])
+    if how == "api":
+        assert someone.post(f"/api/jobs/{job_id}/cancellation").json["code"] == "ALREADY_FINAL"
+    elif how == "page":
+        assert someone.post(f"/jobs/{job_id}/cancel").status_code == 303
+    else:
+        assert app.test_cli_runner().invoke(args=["jobs", "cancel", job_id]).exit_code == 1
+    job = someone.job(job_id)
+    assert (job["error"]["code"], job["money"], someone.balance()) == ("INTERRUPTED", "refunded", 3)
+
+
+def test_what_died_and_goes_on_by_itself_can_be_cancelled(app, person):
+    someone = person()
+    job_id = someone.submit("again").json["job"]["id"]
+    jobs.charge(job_id, _die_with(job_id)["attempt"])
+    assert jobs.cancel(job_id, someone.id) == "requested"
+    job = someone.job(job_id)
+    assert (job["error"]["code"], job["money"], job["attempts_spent"]) == ("CANCELLED", "consumed", 1)
+
+
+@pytest.mark.parametrize("look", ["submit", "precheck", "points", "page"])
+def test_points_that_a_dead_workers_work_holds_lock_nobody_out(app, person, look):
+    """Whoever comes finds out: no poll of that job is needed, nor the scheduler."""
+    someone = person(points=1)
+    held = someone.submit("refusing").json["job"]["id"]
+    jobs.charge(held, _die_with(held)["attempt"])
+    if look == "submit":
+        assert someone.submit("paid").status_code == 202
+    elif look == "precheck":
+        assert someone.post("/api/kinds/paid/precheck", json={}).json["ok"]
+    elif look == "points":
+        assert someone.get("/api/points").json["available"] == 1
+    else:
+        assert "interrupted" in someone.get("/").text
+    assert jobs.get(held)["settlement"] == "settled" and someone.balance() == 1
+
+
+def test_a_precheck_judges_what_is_in_the_way_as_a_submit_does(app, person):
+    someone = person()
+    _die_with(someone.submit("slow").json["job"]["id"])
+    found = someone.post("/api/kinds/slow/precheck", json={}).json
+    assert found["ok"] and found["in_flight_job_id"] is None and found["reasons"] == []
 
 
 def test_after_a_cancellation_nothing_is_charged(app, person):

@@ -424,7 +424,9 @@ def test_the_scheduler_looks_at_the_next_deadline_and_sleeps_when_there_is_nothi
     assert recovery.next_look_seconds(60) == 60
     jobs.claim(worker("held"), ["slow"])
     clock(50)
-    assert recovery.next_look_seconds(60) == pytest.approx(10 + recovery.AFTER_DEADLINE_SECONDS, abs=0.01)
+    assert recovery.next_look_seconds(60) == recovery.OTHERS_LOOK_SECONDS, "only its death tells of itself"
+    clock(59.5)
+    assert recovery.next_look_seconds(60) == pytest.approx(0.5 + recovery.AFTER_DEADLINE_SECONDS, abs=0.01)
     clock(70)
     assert recovery.next_look_seconds(60) == pytest.approx(recovery.AFTER_DEADLINE_SECONDS, abs=0.01)
     jobs.reap(job)

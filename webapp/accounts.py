@@ -77,10 +77,10 @@ def add_guest(lang, key=None):
 @db.verb
 def take_along(guest_id, user_id):
     """A guest has signed in: what was asked for in this browser is that person's from now on."""
-    db.execute("INSERT INTO job_watchers (job_id, user_id, request_hash) SELECT job_id, ?, max(request_hash) "
-               "FROM job_watchers WHERE user_id = ? AND left_at IS NULL GROUP BY job_id ON CONFLICT DO NOTHING",
+    # The same rows: whose it is is told by who asked first.
+    db.execute("UPDATE OR IGNORE job_watchers SET user_id = ? WHERE user_id = ? AND left_at IS NULL",
                (user_id, guest_id))
-    # The guest no longer waits for it: a cancel by the person it belongs to now must end it.
+    # Where that person watched it already the guest no longer waits: their cancel must end it.
     db.execute(f"UPDATE job_watchers SET left_at = {db.NOW} WHERE user_id = ? AND left_at IS NULL", (guest_id,))
 
 

@@ -26,6 +26,7 @@ def kinds():
 def precheck(name):
     kind, who = web.kind_named(name), web.preview_asker()
     raw, files = web.received(kind) if request.method == "POST" else ({}, {})
+    jobs.look_after(who.user_id)
     balance = ledger.available(who.user_id) if who.user_id != -1 else 0
     answer = {"ok": False, "cost": None if callable(kind.cost) else kind.cost, "balance": balance,
               "in_flight_job_id": None, "would_join": False, "cached": False, "reasons": []}
@@ -211,6 +212,7 @@ def points():
     if g.viewer is None:
         raise LoginRequired(cost=0)
     user_id = g.viewer["id"]
+    jobs.look_after(user_id)
     found = ledger.statement(user_id, web.stored_number(request.args.get("cursor", "")), limit=51)
     return {"balance": ledger.balance(user_id), "available": ledger.available(user_id),
             "entries": [{name: entry[name] for name in ("id", "kind", "points", "balance_after", "job_id", "note",

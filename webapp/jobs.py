@@ -233,7 +233,12 @@ def submit(order, *, max_pending, files=()):
             _keep_input(kept[-1], received)
         if order.exclusive_key is not None or order.share_key is not None:
             let_the_living_end([way for way in [_in_the_way(order)] if way and _in_doubt(way)])
-        submission = _climb(order, max_pending)
+        try:
+            submission = _climb(order, max_pending)
+        except InsufficientPoints:
+            if not look_after(order.asker.user_id):
+                raise
+            submission = _climb(order, max_pending)
     except Exception:  # refused. Who was merely stopped while waiting leaves a verb behind that still runs
         _forget_files(kept)
         raise
@@ -250,6 +255,9 @@ def preview(order):
     if _fresh(order):
         return {**found, "cached": True}
     way = _in_the_way(order)
+    if way is not None and _in_doubt(way):
+        poll(way["id"])
+        way = _in_the_way(order)
     if way is not None:
         found["in_flight_job_id"] = way["id"]
         shared = order.share_key is not None and way["share_key"] == order.share_key
@@ -553,19 +561,31 @@ def time_out(job_id, attempt):
 
 # --------------------------------------------------------------------------------- cancel, retry
 
-@db.verb
 def cancel(job_id, user_id):
     """The owner ends it if nobody else waits for it, else leaves; whoever joined only leaves. Raises
     ``NotFound``, ``AlreadyFinal``.
 
-    Before the charge nothing is consumed; after it the charge is kept. Returns ``left`` or ``requested``.
+    Before the charge nothing is consumed; after it the charge is kept. But what had died before it could
+    hear of this was interrupted, and its points return. Returns ``left`` or ``requested``.
     """
+    poll(job_id)
+    outcome = _cancel(job_id, user_id)
+    if outcome == "final":
+        raise AlreadyFinal(job_id=job_id, status=get(job_id)["status"])
+    return outcome
+
+
+@db.verb
+def _cancel(job_id, user_id):
     job = _watched(job_id, user_id)
+    if _judge(job):  # a file that was locked, or a death since the poll
+        settle(job_id)
+        job = get(job_id)
     if job["status"] not in IN_FLIGHT:
-        raise AlreadyFinal(job_id=job_id, status=job["status"])
+        return "final"
     waiting = {row["user_id"] for row in db.rows(
         "SELECT DISTINCT user_id FROM job_watchers WHERE job_id = ? AND left_at IS NULL", (job_id,))} - {user_id}
-    if waiting or user_id != job["user_id"]:
+    if waiting or user_id != first_asker(job_id):
         db.execute(f"UPDATE job_watchers SET left_at = {NOW} WHERE job_id = ? AND user_id = ?", (job_id, user_id))
         _event(job, "left")
         return "left"
@@ -652,6 +672,15 @@ def poll_listed(found):
             worth_it = db.clock() - began < POLL_PATIENCE_SECONDS
         shown.append(job)
     return shown
+
+
+def look_after(user_id):
+    """Look at this person's own work as a poll would: points that a dead worker's work holds are theirs again.
+    Returns whether anything came of it."""
+    before = db.rows("SELECT * FROM jobs WHERE user_id = ?1 AND status IN ('pending', 'running') UNION ALL "
+                     "SELECT * FROM jobs WHERE user_id = ?1 AND settlement IN ('due', 'unknown')", (user_id,))
+    state = [(job["status"], job["attempt"], job["settlement"]) for job in before]
+    return state != [(job["status"], job["attempt"], job["settlement"]) for job in poll_listed(before)]
 
 
 def _in_doubt(job):
@@ -881,6 +910,11 @@ def age_seconds(job):
 
 def files(job_id):
     return db.rows("SELECT * FROM job_files WHERE job_id = ? ORDER BY name", (job_id,))
+
+
+def first_asker(job_id):
+    """Whose it is: who asked first. What a guest asked for goes along to the account at sign-in."""
+    return db.value("SELECT user_id FROM job_watchers WHERE job_id = ? ORDER BY id LIMIT 1", (job_id,))
 
 
 def watchers(job_id):

@@ -200,11 +200,11 @@ def _consumed_sentence(job, facts):
                     "%(num)s points were used (balance %(balance)s).", n, balance=balance)
 
 
-def cancel_sentence(job, viewer_id, money, others):
+def cancel_sentence(job, joined, money, others):
     """What a cancel would mean, said beforehand."""
     if others:
         return _("Others wait for the same: it goes on for them, and you only leave.")
-    if viewer_id != job["user_id"]:
+    if joined:
         return _("Somebody else asked for it first: it goes on, and you only leave.")
     if money == "consumed":
         return _("The points have been used already: if you cancel now they are not returned.")

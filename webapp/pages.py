@@ -181,7 +181,8 @@ def job(job_id):
     answer = render_template(
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
         stages=_stages(kind, row), events=_receipt(kind, row), others=others, can_cancel=not final,
-        cancel_note=messages.cancel_sentence(row, web.viewer_id(), view["money"], others), money_class=view["money"],
+        cancel_note=messages.cancel_sentence(row, jobs.first_asker(job_id) != web.viewer_id(), view["money"], others),
+        money_class=view["money"],
         retry_price=jobs.price_again(kind, row) if again else None, form_key=secrets.token_urlsafe(12),
         input_gone=not_again == "INPUT_GONE", result=view["result"], result_template=_result_template(kind),
         exports=_exports(view))
@@ -306,6 +307,7 @@ def points():
     if g.viewer is None or g.viewer["email"] is None:
         return redirect(url_for("pages.login", next=request.path), 303)
     user_id = g.viewer["id"]
+    jobs.look_after(user_id)
     found = ledger.statement(user_id, web.stored_number(request.args.get("cursor", "")), limit=51)
     return render_template(
         "pages/points.html", balance=ledger.balance(user_id), available=ledger.available(user_id),
@@ -394,6 +396,7 @@ def _context():
     context["viewer"] = {"is_guest": viewer["email"] is None, "email": viewer["email"],
                          "is_admin": bool(viewer["is_admin"])}
     try:
+        jobs.look_after(viewer["id"])
         context["balance"] = ledger.available(viewer["id"]) if viewer["email"] else None
         context["unseen"] = [_unseen(row) for row in jobs.unseen(viewer["id"])
                              if request.path != f"/jobs/{row['id']}"]

@@ -23,6 +23,8 @@ EXPIRE_PAUSE_SECONDS = 0.05
 DAY_SECONDS = 86400
 # A deadline is passed when the clock is beyond it; looking a moment later finds it so.
 AFTER_DEADLINE_SECONDS = 0.05
+# Between two looks while another process runs something: so soon it is known when that one has died.
+OTHERS_LOOK_SECONDS = 1
 # Between two looks at what stays overdue (a clock that was set, say), and after one that a locked file or a full
 # disk put off.
 LOOK_AGAIN_SECONDS = 0.5
@@ -86,10 +88,11 @@ def _newest_entry():
 
 
 def at_start(kinds):
-    """A server's start, before it answers anybody: one pass, and the jobs whose kind is gone."""
+    """A server's start, before it answers anybody: one pass, and the jobs whose kind is gone (not while another
+    server lives, which may still know it)."""
     found = one_pass()
     for job in db.rows("SELECT id, kind, params FROM jobs WHERE status = 'pending'"):
-        if not _loads(kinds, job):
+        if not _loads(kinds, job) and not _others_live():
             _fail_gone(job)
             found.interrupted += 1
     _forget_dead_workers()
@@ -110,8 +113,8 @@ def _loads(kinds, job):
 
 
 def fail_unknown(kinds):
-    """A server that knew the kind may have given work back after this one had started (a reload): if it
-    has ended, nobody else would ever claim it."""
+    """A server that knew the kind may have lived when this one started, or have given work back since (a reload):
+    if it has ended, nobody else would ever claim it."""
     for job in db.rows("SELECT id, kind FROM jobs WHERE status = 'pending'"):
         if job["kind"] not in kinds and not _others_live():
             _fail_gone(job)
@@ -167,13 +170,18 @@ def _look(kinds):
 
 def next_look_seconds(interval_seconds):
     """Seconds until the next pass: the interval, or the next deadline if sooner; ``None`` when nothing
-    is in flight or due (``unknown`` keeps nobody awake)."""
+    is in flight or due (``unknown`` keeps nobody awake). What another process runs is looked at more often:
+    only its own end tells a process that it died."""
     # Two halves, each said in the words of its index: one condition with OR would read every job there ever was.
-    row = db.one("SELECT min((julianday(deadline_at) - julianday('now')) * 86400.0) AS seconds, count(*) AS n FROM ("
-                 "SELECT deadline_at FROM jobs WHERE status IN ('pending', 'running') UNION ALL "
-                 "SELECT NULL FROM jobs WHERE settlement IN ('due', 'unknown') AND settlement = 'due')")
+    row = db.one("SELECT min((julianday(deadline_at) - julianday('now')) * 86400.0) AS seconds, count(*) AS n, "
+                 "max(worker_id <> ?) AS others FROM ("
+                 "SELECT deadline_at, worker_id FROM jobs WHERE status IN ('pending', 'running') UNION ALL "
+                 "SELECT NULL, NULL FROM jobs WHERE settlement IN ('due', 'unknown') AND settlement = 'due')",
+                 (workers.current.id if workers.current is not None else "",))
     if not row["n"]:
         return None
+    if row["others"]:
+        interval_seconds = min(interval_seconds, OTHERS_LOOK_SECONDS)
     if row["seconds"] is None:
         return interval_seconds
     return min(interval_seconds, max(row["seconds"], 0) + AFTER_DEADLINE_SECONDS)
@@ -249,7 +257,7 @@ def _expire_incidents(age):
 def _expire_folders():
     """Files of what has expired: after the row says so, for a crash between must not leave them for ever."""
     files, turn = db.store.path.parent / "files", db.Turn()
-    for name in db.store.disk.apply(os.listdir, (files,)):
+    for name in db.store.disk.apply(os.listdir, (files,)) if files.exists() else ():
         if db.value("SELECT expired_at IS NULL FROM jobs WHERE id = ?", (name,)) != 1:
             db.store.disk.apply(shutil.rmtree, (files / name, True))
         turn.pass_on()
@@ -258,7 +266,8 @@ def _expire_folders():
 def _expire_inputs(kept_seconds):
     """Files nobody needs: of no job, of a finished one, or of one that failed too long ago."""
     count, turn = 0, db.Turn()
-    for path in db.store.disk.apply(_not_changed_since, (db.store.path.parent / "uploads", time.time() - kept_seconds)):
+    uploads = db.store.path.parent / "uploads"
+    for path in db.store.disk.apply(_not_changed_since, (uploads, time.time() - kept_seconds)) if uploads.exists() else ():
         needed = db.value(
             "SELECT 1 FROM jobs WHERE id = ? AND (status IN ('pending', 'running') OR (status = 'failed' "
             "AND finished_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?)))",
