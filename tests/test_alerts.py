@@ -80,12 +80,13 @@ def wait_until(true, seconds=20):
     return found
 
 
-def told(server):
-    return {row["code"]: row["times"] for row in server.rows("SELECT * FROM incidents WHERE alerted_at IS NOT NULL")}
+def told(server, is_told="alerted_at IS NOT NULL"):
+    return {row["code"]: row["n"] for row in server.rows(
+        f"SELECT code, sum(times) AS n FROM incidents WHERE {is_told} GROUP BY code")}
 
 
 def untold(server):
-    return {row["code"]: row["times"] for row in server.rows("SELECT * FROM incidents WHERE alerted_at IS NULL")}
+    return told(server, "alerted_at IS NULL")
 
 
 def interrupted(server, people=1):
@@ -135,7 +136,7 @@ def test_a_crash_loop_is_told_once_and_what_ends_it_at_once(server, channel):
     assert f"\nATTEMPTS_SPENT: {number}\n" in spent and "RESTARTED" not in spent
     assert channel.received[1]["type"] == "failure"
     assert told(one) == {"RESTARTED": 1, "ATTEMPTS_SPENT": 1}
-    wait_until(lambda: untold(one) == {"RESTARTED": 2})  # counted, and told when the hour is over
+    wait_until(lambda: untold(one) == {"RESTARTED": 2})  # told when the hour is over
 
 
 def test_what_another_process_recorded_is_told_after_the_next_pass(server, channel):
@@ -287,12 +288,12 @@ def test_an_operator_decides_about_what_is_unknown_and_a_decision_stands(server,
         done = one.flask("jobs", "settle", number, how, "--note", note, check=False)
         return done.returncode, done.stdout + done.stderr
     code, said = settle("--refund")
-    assert code == 1 and f"{number} is still unknown" in said and said.rstrip().endswith("tries again.")
+    assert code == 1 and f"{number} is still unknown" in said and "are returned by themselves as soon as" in said
     code, said = settle("--keep", "it was delivered")
-    assert code == 1 and f"{number} is still unknown" in said and "and keeps the charge." in said
+    assert code == 0 and f"{number}: recorded." in said and "as soon as it can, the charge is kept" in said
     one.environ["LOGNAME"] = "somebody-else"
     code, said = settle("--keep")
-    assert code == 1 and f"{number} is still unknown" in said
+    assert code == 0 and f"{number}: recorded." in said and ": it was delivered)" in said
     code, said = settle("--refund")  # too late
     assert code == 1 and f"{number} is decided: " in said and "kept the charge (it was delivered)" in said
     rename_in(one, "hidden", "ledger_entries")
@@ -367,7 +368,7 @@ def test_the_same_code_is_told_once_an_hour_and_what_came_meanwhile_then(clock, 
     if heard == 1:
         assert 0 < pause < 0.1
     else:
-        assert pause is None and "\nODD: third and 1 more since 2026-03-01T12:00:10.000Z\n" in channel.messages()[1]
+        assert pause is None and "\nODD: third; second\n" in channel.messages()[1]
         assert channel.messages()[1].startswith("Ainori: 2 incidents.\n")
 
 
@@ -399,22 +400,38 @@ def test_a_clock_that_was_ahead_silences_nobody(clock, telling, channel):
 
 @pytest.mark.parametrize("after, rows", [(HOUR - MOMENT, [2]), (HOUR, [1, 1]), (HOUR + MOMENT, [1, 1])])
 def test_one_about_no_job_is_counted_for_an_hour(clock, app, after, rows):
-    incidents.record("warning", "s", "ODD", "first")
+    incidents.record("warning", "s", "ODD", "the same")
     clock(after)
-    incidents.record("warning", "s", "ODD", "second")
-    found = db.rows("SELECT times, detail FROM incidents ORDER BY id")
-    assert [row["times"] for row in found] == rows and found[-1]["detail"] == "second"
+    incidents.record("warning", "s", "ODD", "the same")
+    assert [row["times"] for row in db.rows("SELECT times FROM incidents ORDER BY id")] == rows
 
 
 @pytest.mark.parametrize("apart", ["UPDATE incidents SET acknowledged_at = '2026'", "UPDATE incidents SET resolved_at = '2026'",
                                    "UPDATE incidents SET alerted_at = '2026'", "UPDATE incidents SET scope = 'other'",
-                                   "UPDATE incidents SET code = 'EVEN'"])
+                                   "UPDATE incidents SET code = 'EVEN'", "UPDATE incidents SET detail = 'other'"])
 def test_only_the_same_that_is_open_and_untold_is_counted(clock, app, apart):
     incidents.record("warning", "s", "ODD", "first")
     with closing(sqlite3.connect(db.store.path, isolation_level=None)) as connection:
         connection.execute(apart)
-    incidents.record("warning", "s", "ODD", "second")
+    incidents.record("warning", "s", "ODD", "first")
     assert [row["times"] for row in db.rows("SELECT times FROM incidents")] == [1, 1]
+
+
+def test_of_several_restarts_the_one_message_has_the_figures_of_each(telling, channel):
+    busy, calm = "2 interrupted, 2 points returned, 0 unknown, 0.4 s", "1 interrupted, 0 points returned, 0 unknown, 0.1 s"
+    for detail in (busy, calm, busy, calm, calm):
+        incidents.record("warning", "recovery", incidents.RESTARTED, detail)
+    assert telling.look() is None
+    (message,) = channel.messages()
+    assert f"\nRESTARTED: {calm} (3 times); {busy} (2 times)\n" in message and "Ainori: 5 incidents.\n" in message
+    assert {row["detail"]: row["times"] for row in db.rows("SELECT * FROM incidents")} == {busy: 2, calm: 3}
+
+
+def test_more_details_than_fit_are_counted(clock, telling, channel):
+    for n in range(alerts.NUMBERS_TOLD_MAX + 2):
+        incidents.record("critical", "s", "ODD", f"{n} of them")
+    telling.look()
+    assert "; 2 of them and 2 more since 2026-03-01T12:00:00.000Z\n" in channel.messages()[0]
 
 
 def test_about_jobs_each_is_recorded_and_told_by_its_number(telling, channel, person):

@@ -211,6 +211,20 @@ def test_a_full_disk_is_storage_unavailable_and_nothing_is_charged(app, person):
     assert someone.submit("free", text="x" * 20_000).status_code == 202
 
 
+def test_a_table_that_cannot_be_read_is_storage_unavailable_and_one_line_in_the_log(app, person, caplog):
+    someone = person()
+    db.store.write(lambda: db.execute("ALTER TABLE ledger_entries RENAME TO hidden"))
+    try:
+        answers = [someone.get(path) for path in ("/api/points", "/points")]
+    finally:
+        db.store.write(lambda: db.execute("ALTER TABLE hidden RENAME TO ledger_entries"))
+    assert problem(answers[0], 503, "STORAGE_UNAVAILABLE")["detail"].startswith("The server cannot read or store")
+    assert answers[1].status_code == 503 and "cannot read or store" in answers[1].text
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        f"GET {path}: the database said: no such table: ledger_entries" for path in ("/api/points", "/points")]
+    assert not any(record.exc_info for record in caplog.records)
+
+
 def test_a_bug_of_ours_is_a_500_without_its_secrets(app, person):
     @app.get("/api/broken")
     def broken():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -537,6 +538,62 @@ def test_doctor_finds_a_damaged_file_and_writes_nothing(flask, tmp_path):
         done = flask("doctor", path, code=1)
         assert "wrong" in done.stdout and "Something is wrong" in one_line(done.stderr)
         assert (sorted(folder.iterdir()), path.read_bytes()) == before
+
+
+def verdicts(flask, code=0):
+    return {row["what"]: (row["verdict"], row["detail"]) for row in json.loads(flask("doctor", "--json", code=code).stdout)}
+
+
+def test_doctor_says_what_is_missing_unknown_open_or_locked_elsewhere(flask, person):
+    _someone, number = unknown(person)
+    found = verdicts(flask)
+    assert found["tables"] == ("good", "all there") and found["write lock"] == ("good", "free")
+    assert found["unknown points"][0] == "note" and "of 1: `flask jobs list --status failed`" in found["unknown points"][1]
+    assert found["incidents"] == ("note", "1 critical ones are open: `flask incidents list` shows them")
+    jobs.settle(jobs.find(number)["id"])
+    with locked():
+        found = verdicts(flask)
+        assert found["write lock"][0] == "note" and "another program holds the file locked" in found["write lock"][1]
+    assert "unknown points" not in found and "incidents" not in found
+
+
+@pytest.mark.parametrize("table", ["ledger_entries", "jobs", "users", "incidents"])
+def test_doctor_names_a_missing_table(flask, table):
+    _sql(f"ALTER TABLE {table} RENAME TO mislaid")
+    found = verdicts(flask, code=1)
+    assert found["tables"][0] == "wrong" and f"missing: {table}. " in found["tables"][1]
+    _sql(f"ALTER TABLE mislaid RENAME TO {table}")
+    assert verdicts(flask)["tables"][0] == "good"
+
+
+@contextmanager
+def locked():
+    """Another program holds the file locked."""
+    with closing(sqlite3.connect(db.store.path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("args", [("audit",), ("points", "grant", "person1@example.org", "1", "--note", "x"),
+                                  ("jobs", "cancel", "NUMBER"), ("users", "token", "person1@example.org"),
+                                  ("incidents", "ack", "1")], ids=" ".join)
+def test_a_command_that_another_program_keeps_out_names_the_file_and_says_what_to_do(flask, person, args):
+    number = person().submit("free").json["job"]["number"]
+    db.store.busy_seconds = 0.1
+    with locked():
+        said = one_line(flask(*(number if arg == "NUMBER" else arg for arg in args), code=1).stderr)
+    assert f"holds {db.store.path.resolve()} locked: close the file there" in said and "points" not in said
+
+
+@pytest.mark.parametrize("args", [("audit",), ("points", "statement", "person1@example.org"),
+                                  ("points", "grant", "person1@example.org", "1", "--note", "x")], ids=" ".join)
+def test_a_command_that_misses_a_table_names_it_and_says_what_to_do(flask, person, args):
+    person()
+    _sql("ALTER TABLE ledger_entries RENAME TO mislaid")
+    said = one_line(flask(*args, code=1).stderr)
+    _sql("ALTER TABLE mislaid RENAME TO ledger_entries")
+    assert f"{db.store.path.resolve()} has no table ledger_entries" in said and "restore the file from a backup" in said
 
 
 # ------------------------------------------------------------------------------------------- backup

@@ -140,3 +140,24 @@ def test_what_a_user_may_be_told_after_a_kill(answer, verdict):
             "money_message": "The work was interrupted. The 1 point it had used has been returned (balance 3).", **answer}
     judged = verdicts.judge(told, verdicts.expectation(at_the_kill, "j1"), at_the_kill.jobs["j1"], rows())
     assert verdict in judged and (verdict in ("true", "not yet")) == (judged == verdict)
+
+
+@pytest.mark.parametrize("args, words", [
+    (["nosuch"], "There is no kind 'nosuch' here. The kinds that are on: sample, "),
+    (["no.such"], "There is no kind 'no.such' here."),
+    (["--break", "fence", "--blow", "kill"], "--break fence is looked for with --blow stop"),
+    (["--break", "reap", "--blow", "term", "--blow", "hup"], "--blow term, hup would not show it"),
+])
+def test_what_cannot_work_is_refused_in_one_line_before_anything_is_made(app, tmp_path, monkeypatch, args, words):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))  # whoever makes something there fails
+    with app.app_context():
+        done = app.test_cli_runner().invoke(args=["crashtest", *args])
+    assert done.exit_code == 2 and words in done.stderr, (done.output, done.exception)
+    assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+@pytest.mark.parametrize("kind, kinds_on, blows, broken", [
+    ("sample", {"comments": None}, (), None), ("mine", {"mine": None}, ("kill",), None),
+    ("sample", {}, ("stop", "kill"), "fence"), ("sample", {}, (), "reap")])
+def test_what_can_work_is_not_refused(kind, kinds_on, blows, broken):
+    crashtest._refuse_what_cannot_work(kind, kinds_on, blows, broken)

@@ -12,7 +12,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
 from tests.conftest import ROOT, Person
-from webapp import create_app, db, jobs
+from webapp import create_app, db, jobs, messages
 
 LANGUAGES = ("en", "ja")
 CATALOGUES = ROOT / "webapp" / "translations"
@@ -140,6 +140,29 @@ def test_after_an_interruption_the_fixed_sentence_is_said(someone, money, lang):
     assert someone.job(job_id)["money"] == ("none" if money == "none" else "refunded")
 
 
+@pytest.mark.parametrize("lang, sentence", [("en", "No points were used."), ("ja", "ポイントは使われていません。")])
+def test_what_never_began_is_not_called_interrupted(someone, lang, sentence):
+    waits, began = (someone.submit(kind).json["job"]["id"] for kind in ("slow", "paid"))
+    claimed, = jobs.claim("dead", ["paid"])
+    assert jobs.fail(began, claimed["attempt"], "KIND_GONE")
+    jobs.fail_gone(waits)
+    told = {job_id: someone.get(f"/api/jobs/{job_id}", headers={"Accept-Language": lang}).json for job_id in (waits, began)}
+    assert {told[job_id]["error"]["code"] for job_id in told} == {"KIND_GONE"}
+    assert told[waits]["money_message"] == sentence
+    assert told[began]["money_message"] == SAID["none"][lang]
+    labels = someone.get("/history", headers={"Accept-Language": "en"}).text
+    assert labels.count(">Failed<") == labels.count(">Interrupted<") == 1
+
+
+@pytest.mark.parametrize("lang, recorded", [("en", "recorded for the operator"), ("ja", "運営者向けに記録しました")])
+def test_nobody_reads_that_the_operator_was_told_who_may_not_have_been(app, lang, recorded):
+    with app.test_request_context(headers={"Accept-Language": lang}):
+        event = {"event": "unknown", "data": None, "attempt": 1}
+        job = {"error_code": "INTERNAL_ERROR", "error_facts": None, "attempts_spent": 1}
+        for sentence in (messages.event_sentence(None, event), messages.error_sentence(job)):
+            assert recorded in sentence
+
+
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_without_a_contact_the_number_is_still_said(app, person, lang):
     someone = person()
@@ -150,8 +173,7 @@ def test_without_a_contact_the_number_is_still_said(app, person, lang):
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_several_points_are_returned_in_one_sentence(app, lang):
-    from webapp import messages
-    job = {"error_code": "INTERRUPTED", "number": "N", "status": "failed", "cost": 2, "kept_by": None}
+    job = {"error_code": "INTERRUPTED", "number": "N", "status": "failed", "cost": 2, "kept_by": None, "attempt": 1}
     with app.test_request_context(headers={"Accept-Language": lang}):
         said = messages.money_sentence(job, "refunded", {"points": 2, "balance": 5})
     assert said == {"en": "The work was interrupted. The 2 points it had used have been returned (balance 5).",

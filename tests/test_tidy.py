@@ -1,8 +1,10 @@
 """About the code itself: who imports whom, what is documented, how long a function may be."""
 import ast
+import importlib
 import re
 import subprocess
 import sys
+from operator import attrgetter
 
 import pytest
 
@@ -288,6 +290,17 @@ def test_every_sentence_has_a_code_that_occurs():
     known = {cls.code for cls in vars(errors).values() if isinstance(cls, type) and hasattr(cls, "code")}
     used = known | set(codes_in("jobs", "runner", "recovery", "web"))
     assert messages._REFUSALS.keys() | messages._ERRORS.keys() <= used
+
+
+def test_every_incident_is_documented():
+    documented = set(re.findall(r"^\| (?:info|warning|critical) \| `(\w+)` \|", read("docs/operations.md"), re.MULTILINE))
+    recorded = set()
+    for name, path in modules().items():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "incidents.record":
+                code, module = node.args[2], importlib.import_module(f"webapp.{name}")
+                recorded.add(code.value if isinstance(code, ast.Constant) else attrgetter(ast.unparse(code))(module))
+    assert recorded == documented
 
 
 # -------------------------------------------------------------------------------------------- form

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import sys
+from collections import Counter
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -131,9 +132,15 @@ def message(site_name, rows):
 
 
 def _line(rows):
-    shown = list(dict.fromkeys(row["number"] or row["detail"] for row in rows))[:NUMBERS_TOLD_MAX]
-    more = sum(row["times"] for row in rows) - len(shown)
-    return f"{rows[0]['code']}: {', '.join(shown)}" + (f" and {more} more since {rows[-1]['at']}" if more else "")
+    """All of one code: numbers of jobs, or details (which have commas of their own), each with how often it came."""
+    times = Counter()
+    for row in rows:
+        times[row["number"] or row["detail"]] += row["times"]
+    shown = list(times.items())[:NUMBERS_TOLD_MAX]
+    more = times.total() - sum(n for _what, n in shown)
+    between = ", " if all(row["number"] for row in rows) else "; "
+    return (f"{rows[0]['code']}: " + between.join(what + (f" ({n} times)" if n > 1 else "") for what, n in shown)
+            + (f" and {more} more since {rows[-1]['at']}" if more else ""))
 
 
 def scheme(url):

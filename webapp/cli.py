@@ -22,16 +22,18 @@ from flask.cli import AppGroup, run_command
 from flask_babel import force_locale
 from gevent.event import Event
 
-from webapp import accounts, alerts, crashtest, db, incidents, jobs, ledger, messages, recovery, web, workers
+from webapp import ROOT, accounts, alerts, crashtest, db, incidents, jobs, ledger, messages, recovery, web, workers
 from webapp.errors import (
     AinoriError,
     AlreadyFinal,
+    Busy,
     FileTooLarge,
     InvalidInput,
     JobInFlight,
     LoginRequired,
     NotFound,
     SettingsError,
+    StorageUnavailable,
     UnknownKind,
 )
 from webapp.kinds import Upload
@@ -42,6 +44,7 @@ POINTS_MAX = 1_000_000_000
 LISTED_MAX = 1000
 FREE_DISK_BYTES_LOW = 200_000_000
 FOLLOW_SECONDS = 0.1
+LOCK_SECONDS = 1.0  # doctor waits this long for the write lock; a server's own writes hold it much shorter
 # Below 3.51.3 a file can be damaged when two processes write and checkpoint at the same moment.
 WAL_RESET_FIXED = (3, 51, 3)
 _SECRET_NAME = re.compile(r"_(KEY|TOKEN|SECRET|PASSWORD)$")
@@ -65,7 +68,9 @@ def _in_one_line(function):
                 raise click.ClickException(_sentence(error)) from error
             except BrokenPipeError:
                 raise  # whoever read us has seen enough: click ends quietly
-            except (OSError, sqlite3.Error) as error:
+            except sqlite3.Error as error:
+                raise click.ClickException(_said_of_the_file(error)) from error
+            except OSError as error:
                 raise click.ClickException(str(error)) from error
     return run
 
@@ -109,9 +114,23 @@ def _sentence(error):
         return f"This costs {messages.points(error.facts['cost'])}: say whose with --user EMAIL."
     if isinstance(error, JobInFlight):
         return f"{messages.refusal(error)} It is {jobs.get(error.facts['job_id'])['number']}."
+    if isinstance(error, Busy) and not error.facts:
+        return f"Another program holds {db.store.path.resolve()} locked: close the file there, then try again."
+    if isinstance(error, StorageUnavailable):
+        return (f"{db.store.path.resolve()} cannot be read or written: {error.facts['reason']}. Look at the room on its "
+                "disk, and at who may write there.")
     if error.code in (AinoriError.code, SettingsError.code):
         return str(error)
     return messages.refusal(error, current_app.settings.support_contact)
+
+
+def _said_of_the_file(error):
+    """What SQLite said; of a missing table with the file, and what to do."""
+    missing = re.search(r"no such table: (?:main\.)?(\w+)", str(error))
+    if missing is None:
+        return str(error)
+    return (f"{db.store.path.resolve()} has no table {missing[1]}; another program has dropped or renamed it: put it back, or restore the "
+            "file from a backup. `flask doctor` lists all that is missing.")
 
 
 def _print_json(value):
@@ -331,11 +350,15 @@ def jobs_settle(job_id, refund, note):
         raise click.ClickException(f"{job['number']} has nothing to settle ({job['status']}, settlement "
                                    f"{job['settlement']}). {_money_of(job)}") from None
     job = jobs.get(job["id"])
-    if settlement != "settled":
-        raise click.ClickException(f"{job['number']} is still {settlement}: the ledger cannot be read. `flask "
-                                   "incidents list` says why; every later pass tries again"
-                                   + (", and keeps the charge." if job["kept_by"] else "."))
-    click.echo(f"{job['number']} is settled. {_money_of(job)}")
+    if settlement == "settled":
+        click.echo(f"{job['number']} is settled. {_money_of(job)}")
+    elif job["kept_by"]:
+        click.echo(f"{job['number']}: recorded. The ledger cannot be read now; as soon as it can, the charge is kept "
+                   f"({job['kept_by']}: {job['kept_note']}). Nothing more has to be done.")
+    else:
+        raise click.ClickException(f"{job['number']} is still {settlement}: the ledger cannot be read, so nothing can "
+                                   "be returned now. The points are returned by themselves as soon as it can be read; "
+                                   "`flask doctor` and `flask incidents list` say what is wrong.")
 
 
 def _operator():
@@ -541,7 +564,7 @@ def doctor(file, as_json):
     newest = db.value("PRAGMA user_version")
     found = [_sqlite_version(), *_examined(file or db.store.path, newest)]
     if file is None:
-        found += [*_folders(current_app.settings.folder), *_warnings(current_app)]
+        found += [*_standing(), *_folders(current_app.settings.folder), *_warnings(current_app)]
     listed = [{"verdict": verdict, "what": what, "detail": detail} for verdict, what, detail in found]
     _listing(listed, as_json)
     if any(verdict == "wrong" for verdict, _what, _detail in found):
@@ -562,6 +585,7 @@ def _examined(path, newest):
         try:
             ours = connection.execute("PRAGMA application_id").fetchone()[0] == db.APPLICATION_ID
             version = connection.execute("PRAGMA user_version").fetchone()[0]
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             damages = [row[0] for row in connection.execute("PRAGMA integrity_check(10)")]
             broken = connection.execute("PRAGMA foreign_key_check").fetchall()
         except sqlite3.DatabaseError as error:
@@ -570,9 +594,41 @@ def _examined(path, newest):
     yield ("good", "application", "Ainori's") if ours else ("wrong", "application", "a database of another program")
     yield ("good" if version == newest else "note" if version < newest else "wrong", "schema version",
            f"{version}; this code's is {newest}")
+    if ours and version == newest:
+        missing = ", ".join(name for name in _tables_of_schema() if name not in tables)
+        yield ("wrong", "tables", f"missing: {missing}. Another program has dropped or renamed them: put them back, or "
+                                  "restore the file from a backup") if missing else ("good", "tables", "all there")
     yield ("good", "integrity", "ok") if damages == ["ok"] else ("wrong", "integrity", "; ".join(damages))
     yield ("good", "foreign keys", "ok") if not broken else ("wrong", "foreign keys", f"{len(broken)} rows refer to "
                                                                                       "nothing")
+
+
+def _tables_of_schema():
+    return re.findall(r"^CREATE TABLE (\w+)", (ROOT / "schema.sql").read_text("utf-8"), re.MULTILINE)
+
+
+def _has_table(name):
+    return db.value("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)) is not None
+
+
+def _standing():
+    """What waits for the operator, and whether the file can be written now."""
+    unknown = jobs.unsettled_counts().get(("unknown",)) if _has_table("jobs") else 0
+    if unknown:
+        yield ("note", "unknown points", f"of {unknown}: `flask jobs list --status failed` shows which (money unknown), "
+                                         "`flask jobs settle` decides")
+    critical = incidents.open_counts().get(("critical",)) if _has_table("incidents") else 0
+    if critical:
+        yield "note", "incidents", f"{critical} critical ones are open: `flask incidents list` shows them"
+    try:
+        with db.patience(LOCK_SECONDS):
+            db.wait_for_lock()
+        yield "good", "write lock", "free"
+    except Busy:
+        yield ("note", "write lock", "another program holds the file locked, and nothing can be stored: close the file "
+                                     "there")
+    except StorageUnavailable as error:
+        yield "wrong", "write lock", f"the file cannot be written: {error.facts['reason']}"
 
 
 def _open_read_only(path):
@@ -610,7 +666,7 @@ def _warnings(app):
                                          "nobody hears of incidents through it")
     if not app.kinds:
         yield "note", "KINDS", "no kind is on: this site offers nothing"
-    if not db.value("SELECT 1 FROM users WHERE is_admin = 1"):
+    if _has_table("users") and not db.value("SELECT 1 FROM users WHERE is_admin = 1"):
         yield "note", "operator", "there is no admin yet: `flask users add EMAIL --admin` makes one"
 
 

@@ -7,6 +7,7 @@ server starts again on that file. What must be true then is worked out from thos
 """
 import hashlib
 import http.client
+import importlib.util
 import json
 import os
 import random
@@ -712,6 +713,7 @@ def command(kind, trials, blows, broken, seed, people, within_ms, params, file):
     """
     from flask import current_app
     known = current_app.kinds.get(kind) if current_app else None
+    _refuse_what_cannot_work(kind, current_app.kinds if current_app else {}, blows, broken)
     kinds = current_app.settings.names("KINDS") if current_app else []
     if known is None:
         kinds = [*kinds, kind]
@@ -732,6 +734,23 @@ def command(kind, trials, blows, broken, seed, people, within_ms, params, file):
         else:
             shutil.rmtree(folder, ignore_errors=True)
     raise SystemExit(code)
+
+
+class _CannotWork(click.ClickException):
+    """In one line, without the usage."""
+
+    exit_code = 2
+
+
+def _refuse_what_cannot_work(kind, kinds_on, blows, broken):
+    """Before anything is made or started. A built-in kind that is off is switched on for the test."""
+    built_in = kind.isidentifier() and importlib.util.find_spec(f"webapp.kinds.{kind}") is not None
+    if kind not in kinds_on and not built_in:
+        raise _CannotWork(f"There is no kind {kind!r} here. The kinds that are on: {', '.join(kinds_on) or 'none'}.")
+    shown_by = BLOWS_OF_BREAK.get(broken, blows)
+    if blows and not set(blows) & set(shown_by):
+        raise _CannotWork(f"--break {broken} is looked for with --blow {' or '.join(shown_by)}, and --blow "
+                          f"{', '.join(blows)} would not show it: leave --blow out.")
 
 
 def _all_trials(test, kind, trials):

@@ -24,14 +24,14 @@ recorded = Event()  # something may wait to be told. It only saves time: the tab
 @db.verb
 def record(severity, scope, code, detail, job_id=None, user_id=None):
     """Record an incident. An open one of the same code about the same job is not recorded twice; one about no job
-    that came within the hour, and was not told yet, is counted (``times``) and says the newest ``detail``."""
+    that came within the hour with the same ``detail``, and was not told yet, is counted (``times``)."""
     if job_id is not None and db.value(
             "SELECT 1 FROM incidents WHERE job_id = ? AND code = ? AND resolved_at IS NULL", (job_id, code)):
         return
     if job_id is not None or not db.execute(
-            "UPDATE incidents SET times = times + 1, detail = ? WHERE id = (SELECT max(id) FROM incidents WHERE "
-            f"scope = ? AND code = ? AND job_id IS NULL AND alerted_at IS NULL AND {_OPEN} AND at > {_LATELY}) "
-            "RETURNING id", (detail, scope, code)):
+            "UPDATE incidents SET times = times + 1 WHERE id = (SELECT max(id) FROM incidents WHERE scope = ? "
+            f"AND code = ? AND detail = ? AND job_id IS NULL AND alerted_at IS NULL AND {_OPEN} AND at > {_LATELY}) "
+            "RETURNING id", (scope, code, detail)):
         db.execute("INSERT INTO incidents (severity, scope, code, detail, job_id, user_id) VALUES (?, ?, ?, ?, ?, ?)",
                    (severity, scope, code, detail, job_id, user_id))
     db.after_commit(recorded.set)

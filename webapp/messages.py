@@ -88,8 +88,8 @@ _REFUSALS = {
     "TOO_MANY_STREAMS": lambda f: _("Too many live views are open. The page asks again by itself."),
     "SHUTTING_DOWN": lambda f: _("The server is restarting. This request was not stored and used no points; please try again "
                                  "in a moment."),
-    "STORAGE_UNAVAILABLE": lambda f: _("The server cannot store anything at the moment. This request used no points; please try "
-                                       "again later."),
+    "STORAGE_UNAVAILABLE": lambda f: _("The server cannot read or store what it needs at the moment. This request used no "
+                                       "points; please try again later."),
     "METHOD_NOT_ALLOWED": lambda f: _("This address does not answer that method."),
     "BAD_REQUEST": lambda f: _("The request could not be read: %(detail)s", detail=f.get("detail", "")),
 }
@@ -155,7 +155,7 @@ _FIELD_MESSAGES = {
 def money_sentence(job, money, facts, support_contact=""):
     """What happened to the points. After an interruption the claims are fixed: none used, returned,
     being checked, or not to be confirmed (with the number to tell us)."""
-    interrupted = job["error_code"] in INTERRUPTIONS
+    interrupted = _was_interrupted(job)
     if money == "checking":
         return _("The work was interrupted. We are checking what happened…")
     if money == "unknown":
@@ -176,6 +176,11 @@ def money_sentence(job, money, facts, support_contact=""):
     if job["status"] in jobs.IN_FLIGHT:
         return _("No points have been used yet.") if job["cost"] else _("This is free.")
     return _("No points were used.")
+
+
+def _was_interrupted(job):
+    """Whether it ended from outside, and had begun: what never began was not interrupted."""
+    return job["error_code"] in INTERRUPTIONS and job["attempt"] > 0
 
 
 def _unknown_sentence(job, contact):
@@ -237,7 +242,7 @@ _ERRORS = {
     "AI_UNAVAILABLE": lambda f: _("The AI did not answer. Please try again later."),
     "STORAGE_UNAVAILABLE": lambda f: _("The server could not store anything. Please try again later."),
     "BUSY": lambda f: _("The database was busy for too long. Please try again."),
-    "INTERNAL_ERROR": lambda f: _("Something went wrong on our side; the operator has been told."),
+    "INTERNAL_ERROR": lambda f: _("Something went wrong on our side; it has been recorded for the operator."),
 }
 
 
@@ -262,7 +267,7 @@ def _interruptions(job):
 def status_label(job):
     if job["status"] == "failed" and job["error_code"] == "CANCELLED":
         return _("Cancelled")
-    if job["status"] == "failed" and job["error_code"] in INTERRUPTIONS:
+    if job["status"] == "failed" and _was_interrupted(job):
         return _("Interrupted")
     return {"pending": _("Waiting"), "running": _("In progress"), "succeeded": _("Done"),
             "failed": _("Failed")}[job["status"]]
@@ -315,7 +320,7 @@ _EVENTS = {
     "failed": lambda d: _("Ended without a result."),
     "settled": lambda d: _("%(points)s returned (balance %(balance)s).", points=points(d["points"]), balance=d["balance"])
     if d.get("points") else None,
-    "unknown": lambda d: _("Your points could not be confirmed; the operator has been told."),
+    "unknown": lambda d: _("Your points could not be confirmed; this has been recorded for the operator."),
 }
 
 

@@ -426,9 +426,10 @@ def as_refusal(error):
         current_app.logger.warning("%s %s: %s", request.method, request.path, error)
         db.refused_by_the_disk(error)
         return StorageUnavailable(reason="disk"), 503
+    if isinstance(error, db.Error) and not isinstance(error, db.IntegrityError):  # the file, not the request
+        current_app.logger.error("%s %s: the database said: %s", request.method, request.path, error)
+        return StorageUnavailable(reason="database"), 503
     current_app.logger.exception("%s %s failed", request.method, request.path)
-    if isinstance(error, db.Error) and not isinstance(error, db.IntegrityError):
-        return StorageUnavailable(reason="database"), 503  # the file, not the request
     return refusal, 500
 
 
