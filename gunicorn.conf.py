@@ -1,7 +1,8 @@
 """How gunicorn runs the app: one gevent worker, which is also the one that runs jobs.
 
 The runner starts here, in the worker, after the app was loaded and before the first request is
-answered; a ``flask …`` command imports the same app and starts nothing.
+answered (but for a file that another program holds locked: then as soon as it lets go); a ``flask …`` command
+imports the same app and starts nothing.
 """
 import os
 import signal
@@ -51,7 +52,7 @@ def nworkers_changed(server, new_value, old_value):
 def post_fork(server, worker):
     """An app that cannot start says why, once, and ends the server: after any other exit code than 4
     gunicorn would start workers again for ever. Told to stop before it serves, it just goes: nothing of its own
-    runs yet, and it may be waiting long for a locked file."""
+    runs yet, and it may be waiting for a locked file."""
     load_wsgi = worker.load_wsgi
     worker.handle_exit = worker.handle_quit = lambda *_: os._exit(0)
 
@@ -65,7 +66,8 @@ def post_fork(server, worker):
 
 
 def post_worker_init(worker):
-    """Start the runner: recover first, then claim; only after this returns are requests answered."""
+    """Start the runner: recover first, then claim; only after this returns are requests answered. It does not wait
+    for ever for a locked file: recovery and claims then follow."""
     from wsgi import app
 
     from webapp import service

@@ -67,9 +67,10 @@ class Looking:
                 self.bad.append((path, answer.status, answer.body[:200]))
             gevent.sleep(self.every_seconds)
 
-    def found_well(self):
+    def found_well(self, seconds_max=ANSWER_SECONDS_MAX):
+        assert [looking.exception for looking in self._greenlets if looking.exception is not None] == []
         assert self.bad == []
-        assert max(self.worst.values()) < ANSWER_SECONDS_MAX, self.worst
+        assert max(self.worst.values()) < seconds_max, self.worst
 
 
 def pages_of(job_id):
@@ -240,30 +241,104 @@ def killed(one):
     assert ledger(one, charged) == [("consume", -1), ("refund", 1)] and ledger(one, asking) == []
 
 
-def started(one, patient):
-    """One that cannot have the lock in time says so once and ends; one that still waits can be told to stop."""
-    assert one.get("/readyz").status in (200, 503)  # the file is made
+def told_to_stop_before_work_began(one, serves):
+    """While it waits for the lock and answers nobody, or while it serves already."""
+    assert one.get("/api/kinds").status == 200  # the file is made
     one.kill()
+    locks = set((one.folder / "workers").iterdir())
     with another_process(HOLD, one.database):
-        log = refused_to_start(one)
-        assert log.count("Ainori cannot start: Another program has held") == 1 and "Traceback" not in log
-        patient.start()
-        gevent.sleep(1)
-        patient.signal_master(signal.SIGTERM)
+        one.start()
+        if serves:
+            assert "starting" in one.get("/readyz").json["reasons"]
+            asking = gevent.spawn(one.post, "/api/kinds/paced/jobs")
+            gevent.sleep(0.2)
+        else:
+            gevent.sleep(1)
+        one.signal_master(signal.SIGTERM)
         began = time.monotonic()
-        patient.wait()
+        one.wait()
         assert time.monotonic() - began < 5
+        assert one.process.returncode == 0
+        if serves:
+            gevent.kill(asking)
+            assert set((one.folder / "workers").iterdir()) == locks
     one.start()
-    assert one.get("/api/kinds").status == 200
+    assert one.get("/api/kinds").status == 200 and "starting" not in one.get("/readyz").text
+    assert "Traceback" not in one.log.read_text(), one.log.read_text()
 
 
-def test_told_to_stop_killed_or_started_while_the_file_is_locked_it_is_soon_gone_and_tells_the_truth_later(site):
-    to_start = site("start", TEST_START_PATIENCE_SECONDS=1)
+def test_told_to_stop_or_killed_while_the_file_is_locked_it_is_soon_gone_and_tells_the_truth_later(site):
     side_by_side(
         (told_to_stop, site("idle"), False, 4),  # it does not wait for a goodbye that cannot be stored
         (told_to_stop, site("busy"), True, 5),
         (killed, site("kill")),
-        (started, to_start, site("patient", folder=to_start.folder, begin=False)))
+        (told_to_stop_before_work_began, site("patient", TEST_START_PATIENCE_SECONDS=30), False),
+        (told_to_stop_before_work_began, site("serves", TEST_START_PATIENCE_SECONDS=0.5), True))
+
+
+WAITS, WORKS = "pages are served, work begins when it lets go", "can be written again: work begins"
+
+
+def started(one):
+    """Pages and polls answer what is stored; the truth follows when the lock is gone."""
+    token = one.add_user()
+    charged = submit(one, token, "paced", after=60)
+    until_charged(one, charged)
+    one.kill()
+    with another_process(HOLD, one.database) as let_go:
+        one.start()
+        assert told(one, token, charged)[0] == "running"  # it does not wait for the lock
+        before = what_is_stored(one)
+        with Looking(one, pages_of(charged), token) as looking:
+            assert refusals(one, token) == "BUSY"
+            assert what_is_stored(one) == before
+            ready = one.get("/readyz")
+            assert ready.status == 503 and "starting" in ready.json["reasons"]
+            asking = gevent.spawn(submit, one, token, "paced")  # in the queue behind the start itself
+            gevent.sleep(0.5)
+            let_go()
+            assert one.finished(charged, token=token, seconds=5)["error"]["code"] == "INTERRUPTED"
+            looking.found_well()
+    assert told(one, token, charged)[2] == "refunded" and ledger(one, charged) == [("consume", -1), ("refund", 1)]
+    assert end_of(one, token, asking.get()) == ("succeeded", None, "consumed", 1)
+    assert "starting" not in one.get("/readyz").text
+    until(one, "SELECT 1 FROM incidents WHERE code = 'RESTARTED' AND detail LIKE '1 interrupted, 1 point returned, 0 unknown, %'")
+    log = one.log.read_text()
+    assert log.count(WAITS) == log.count(WORKS) == 1 and "Traceback" not in log, log
+    assert one.flask("audit").returncode == 0
+
+
+def reloaded(one):
+    """The new worker serves, whoever holds the file; what the old one could not even give back goes on afterwards."""
+    token, old = one.add_user(), one.worker_pid()
+    fails, again = submit(one, token, "paced", after=60), submit(one, token, "paced_again", after=8)
+    for job_id in (fails, again):
+        until_charged(one, job_id)
+    with another_process(HOLD, one.database) as let_go, \
+            Looking(one, ["/healthz", "/history", f"/api/jobs/{again}"], token, every_seconds=0.1) as looking:
+        one.signal_master(signal.SIGHUP)
+        ends = time.monotonic() + 30
+        while WAITS not in one.log.read_text() or Path(f"/proc/{old}").exists():
+            assert time.monotonic() < ends, one.log.read_text()
+            gevent.sleep(0.05)
+        seen = len(looking.times)
+        assert refusals(one, token) == "BUSY"
+        assert len(looking.times) > seen
+        assert [told(one, token, job_id)[0] for job_id in (fails, again)] == ["running"] * 2
+        let_go()
+        assert one.finished(fails, token=token, seconds=5)["money"] == "refunded"
+        assert end_of(one, token, again) == ("succeeded", None, "consumed", 2)
+        looking.found_well(seconds_max=10)  # its patience, and what loading the code takes
+    print(looking.worst)
+    assert one.process.poll() is None and one.worker_pid() != old
+    assert "Traceback" not in one.log.read_text(), one.log.read_text()
+    assert one.flask("audit").returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which worker has gone")
+def test_started_or_reloaded_while_the_file_is_locked_it_serves_and_begins_to_work_when_it_can(site):
+    side_by_side((started, site("start", TEST_START_PATIENCE_SECONDS=1, BUSY_SECONDS=2)),
+                 (reloaded, site("reload", TEST_START_PATIENCE_SECONDS=2, DRAIN_SECONDS=0.5, BUSY_SECONDS=2)))
 
 
 # ------------------------------------------------------------------------------------------- full

@@ -4,14 +4,15 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import gevent
 import pytest
+from gevent.event import Event
 
 from tests import conftest
 from tests.conftest import ROOT, Person
-from webapp import accounts, create_app, db, jobs, ledger
+from webapp import accounts, create_app, db, incidents, jobs, ledger
 from webapp.errors import Busy, StorageUnavailable
 from webapp.service import Service
 
@@ -356,7 +357,35 @@ def test_a_start_waits_longer_than_a_request(settings):
     with another_process(HOLD, db.store.path) as let_go:
         gevent.spawn_later(0.6, let_go)
         service = Service(app).start()
+    assert not jobs.signals.starting
     service.stop()
+
+
+def test_a_start_whose_recovery_is_cut_short_by_a_lock_goes_on_from_there(app, person, monkeypatch):
+    monkeypatch.setattr("webapp.service.START_PATIENCE_SECONDS", 0.3)
+    someone = person()
+    job_id = someone.submit("paid").json["job"]["id"]
+    [claimed] = jobs.claim("dead", ["paid"])
+    jobs.charge(job_id, claimed["attempt"])
+    jobs.signals.listeners[job_id] = {reaped := Event()}
+    with closing(sqlite3.connect(db.store.path, isolation_level=None)) as tool:
+        locking = gevent.spawn(lambda: reaped.wait() and tool.execute("BEGIN IMMEDIATE"))
+        gevent.sleep(0)
+        (db.store.path.parent / "workers" / "dead.lock").touch()  # nobody holds it: a fact
+        service = Service(app).start()
+        try:
+            locking.get()
+            assert jobs.signals.starting and someone.job(job_id)["money"] == "checking"
+            tool.execute("ROLLBACK")
+            assert someone.finished(job_id)["money"] == "refunded"
+            with gevent.Timeout(5):
+                while jobs.signals.starting:
+                    gevent.sleep(0.01)
+            assert [row["detail"].rpartition(",")[0] for row in incidents.listing()] == [
+                "1 interrupted, 1 point returned, 0 unknown"]
+            assert from_outside(db.store.path, "SELECT count(*) FROM workers") == 1
+        finally:
+            service.stop()
 
 
 def test_a_poll_answers_what_is_stored_while_the_file_is_locked(app, person):

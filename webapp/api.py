@@ -231,6 +231,8 @@ def healthz():
 @blueprint.get("/readyz")
 def readyz():
     reasons = []
+    if jobs.signals.starting:
+        reasons.append("starting")
     if jobs.signals.draining:
         reasons.append("draining")
     try:

@@ -73,6 +73,7 @@ class Signals:
         self.watch = Event()      # something is in flight or due: the recovery scheduler must be awake
         self.listeners = {}       # job id -> set of Events: somebody follows this job live
         self.stoppers = {}        # job id -> function that stops its attempt in this process
+        self.starting = False     # this process serves, but could not recover yet: it judges nobody
         self.draining = False     # this process is shutting down: nothing new is accepted
         self.stale_seconds = STALE_SECONDS_DEFAULT
 
@@ -640,7 +641,7 @@ def retry(kind, job, asker, *, settings, max_pending, form_key=None, shown_price
 def poll(job_id):
     """The job's row as a poll sees it: if its worker is dead or its deadline has passed it is reaped,
     and what is due is settled, first. ``None`` if there is no such job. If the database is busy or the disk
-    full, what is stored is the answer."""
+    full, or this process has not recovered yet, what is stored is the answer."""
     job = get(job_id)
     if job is None:
         return None
@@ -648,6 +649,8 @@ def poll(job_id):
         signals.watch.set()
         if job["status"] == "pending":
             signals.pending.set()
+    if signals.starting:
+        return job  # the start's own recovery comes first, and tells the operator of all it found
     try:
         with db.patience(POLL_PATIENCE_SECONDS):
             if _in_doubt(job):

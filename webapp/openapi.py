@@ -283,6 +283,6 @@ _HEALTH_PATHS = {
                          _json("It does.", _object({"status": {"const": "ok"}}))}},
     "/readyz": {"get": {"operationId": "isReady", "summary": "Whether it can take work", "security": [], "responses": {
         **_json("It can.", _object({"status": {"const": "ready"}})),
-        "503": _content("It cannot.", "application/json",
+        "503": _content("It cannot; the reasons: starting, draining, database: …, disk space, storage.", "application/json",
                         _object({"status": {"const": "unavailable"}, "reasons": _array({"type": "string"})}))}}},
 }

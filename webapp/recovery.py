@@ -50,11 +50,13 @@ class Found:
         return f"{self.interrupted} interrupted, {points} returned, {self.unknown} unknown, {seconds:.1f} s{resumed}"
 
 
-def one_pass():
-    """Reap whatever is orphaned or timed out, and settle whatever is due. Safe to run at any time, twice at once."""
+def one_pass(found=None):
+    """Reap whatever is orphaned or timed out, and settle whatever is due. Safe to run at any time, twice at once.
+    ``found``: of a pass that was cut short, to be added to."""
     global passes
     passes += 1
-    found, dead = Found(), set()
+    found, dead = found or Found(), set()
+    found.unknown = 0
     newest_before = _newest_entry()
     # The plus keeps the planner off the primary key: in its order it would read every job there ever was.
     suspects = [job for job in db.rows("SELECT * FROM jobs WHERE status = 'running' ORDER BY +id")
@@ -87,10 +89,11 @@ def _newest_entry():
         return 0  # a ledger that cannot be read is settle's to speak of, and no reason not to start
 
 
-def at_start(kinds):
-    """A server's start, before it answers anybody: one pass, and the jobs whose kind is gone (not while another
-    server lives, which may still know it)."""
-    found = one_pass()
+def at_start(kinds, found=None):
+    """A server's start, before it answers anybody (or, of a locked file, before it judges anything): one pass, and
+    the jobs whose kind is gone (not while another server lives, which may still know it). ``found``: as in
+    ``one_pass``."""
+    found = one_pass(found)
     for job in db.rows("SELECT id, kind, params FROM jobs WHERE status = 'pending'"):
         if not _loads(kinds, job) and not _others_live():
             _fail_gone(job)

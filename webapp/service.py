@@ -1,6 +1,7 @@
 """The working part of a server process: recovery, runner and scheduler, started and stopped together."""
 import gc
 import logging
+import math
 import sys
 import time
 
@@ -18,9 +19,9 @@ SWITCH_SECONDS = 0.001
 # New objects before the collector looks for cycles: each request makes some hundreds, with none in them.
 COLLECT_FROM = 10_000
 
-# A server does not fail to start because somebody has the file open in a browser tool. Less than
-# gunicorn's time-out for a worker that does not answer.
-START_PATIENCE_SECONDS = 30
+# A server does not fail to start because somebody has the file open in a browser tool: after this long, in which
+# nobody is answered, it serves what is stored.
+START_PATIENCE_SECONDS = 5
 # Between two looks whether a disk that refused takes something again.
 STORAGE_LOOK_SECONDS = 2
 
@@ -30,36 +31,58 @@ class Service:
         self.app = app
         self.runner = app.runner = Runner(app.kinds, app.settings, app.upstream)
         self._loops = []
+        self._worker, self._found = None, recovery.Found()
 
     def start(self, role="server"):
-        """Register as a worker, recover what a dead one left, then claim. Raises ``SettingsError`` where the
-        file stays locked or takes nothing."""
+        """Register as a worker, recover what a dead one left, then claim. Where the file stays locked all this
+        happens as soon as it can be written, and this returns before. Raises ``SettingsError`` where it takes
+        nothing."""
         began = time.perf_counter()
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.freeze()  # what was loaded until now stays: no collection need look through it
         gc.set_threshold(COLLECT_FROM)
         try:
             with db.patience(START_PATIENCE_SECONDS):
-                self.runner.start(role)
-                found = recovery.at_start(self.app.kinds)
-                if any(vars(found).values()):
-                    incidents.record("warning", "recovery", incidents.RESTARTED,
-                                     found.sentence(time.perf_counter() - began))
+                self._take_over(role, began)
         except Busy:
-            raise SettingsError(f"Another program has held {db.store.path} locked for {START_PATIENCE_SECONDS} s: "
-                                "let it go there, then start again.") from None
+            log.warning("Another program holds %s locked: pages are served, work begins when it lets go", db.store.path)
+            jobs.signals.starting = True
+            self._loops = [gevent.spawn(self._take_over_later, role, began)]
         except StorageUnavailable as error:
             raise SettingsError(f"The database {db.store.path} takes nothing: {error.facts['reason']}.") from error
         except OSError as error:  # no lock file can be made
             raise SettingsError(f"{error.filename} cannot be written ({error.strerror}).") from error
-        self._loops = [gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds,
-                                    self.app.kinds),
-                       gevent.spawn(watch_storage)]
+        return self
+
+    def _take_over(self, role, began):
+        """Register, recover, begin to claim. Where it raises, another call goes on from there."""
+        if self._worker is None:
+            self._worker = self.runner.start(role)
+        recovery.at_start(self.app.kinds, self._found)
+        if any(vars(self._found).values()):
+            incidents.record("warning", "recovery", incidents.RESTARTED,
+                             self._found.sentence(time.perf_counter() - began))
+        jobs.signals.starting = False
+        self._loops += [gevent.spawn(recovery.schedule, self.app.settings.recovery_interval_seconds, self.app.kinds),
+                        gevent.spawn(watch_storage)]
         if self.app.settings.alert_channels():
             self._loops.append(gevent.spawn(Alerts(self.app.settings).run))
         jobs.signals.watch.set()  # what was in flight before this start is to be watched too
         self.runner.begin()
-        return self
+
+    def _take_over_later(self, role, began):
+        """The greenlet of a start that serves already: first in the writer's queue when the lock is free."""
+        while jobs.signals.starting:
+            try:
+                with db.patience(math.inf):
+                    self._take_over(role, began)
+                log.warning("%s can be written again: work begins", db.store.path)
+            except (AinoriError, OSError) as error:
+                log.warning("work cannot begin yet: %s", error)
+                gevent.sleep(recovery.PUT_OFF_SECONDS)
+            except Exception:
+                log.exception("work cannot begin yet")
+                gevent.sleep(recovery.PUT_OFF_SECONDS)
 
     def stop(self):
         """Drain. May be called twice; returns when nothing of ours runs any more."""

@@ -51,7 +51,11 @@ class Worker:
         self.clock = clock()   # as it was at the start
         self._descriptor = None
         self._take_lock()
-        _register(self.id, role)
+        try:
+            _register(self.id, role)
+        except BaseException:
+            self._drop_lock()  # else what did not register would count as one that lives
+            raise
 
     def _take_lock(self):
         # Locked before it has the name that others look for: they would take it for a dead worker's.
@@ -75,6 +79,9 @@ class Worker:
     def stop(self):
         """Say goodbye: nothing of ours is in flight any more."""
         _unregister(self.id)
+        self._drop_lock()
+
+    def _drop_lock(self):
         self.path.unlink(missing_ok=True)  # while we still hold it: nobody can mistake a new file for ours
         self._close()
 
