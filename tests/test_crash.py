@@ -309,6 +309,19 @@ def test_a_reload_reaps_nothing_that_lives_and_gives_back_the_rest(server):
     assert len(worker_pids(one)) == 1
 
 
+def test_an_old_worker_that_is_killed_in_its_drain_is_found_without_being_asked_for(server):
+    one = server(DRAIN_SECONDS=4)  # RECOVERY_INTERVAL_SECONDS is its default, a minute
+    token = one.add_user()
+    job_id = submit(one, token, "slow", seconds=30)
+    until_charged(one, job_id)
+    (old,) = worker_pids(one)
+    to_the_master(one, signal.SIGHUP)
+    until(one, "SELECT 1 WHERE (SELECT count(*) FROM workers) = 2")
+    os.kill(old, signal.SIGKILL)
+    until(one, "SELECT 1 FROM jobs WHERE id = ? AND settlement = 'settled'", job_id)
+    assert ledger(one, job_id) == [("consume", -1), ("refund", 1)]
+
+
 def test_whoever_comes_during_a_reload_is_not_refused(server):
     one = server(DRAIN_SECONDS=2)
     token = one.add_user()

@@ -410,3 +410,15 @@ def _until(condition, seconds=10):
     with gevent.Timeout(seconds):
         while not condition():
             gevent.sleep(0.01)
+
+
+def test_what_was_written_into_a_row_by_hand_breaks_no_page(app, person):
+    someone = person()
+    job_id = someone.submit("free").json["job"]["id"]
+    _claim()
+    db.store.write(db.execute, "UPDATE jobs SET progress_note = '[1, 2]', error_facts = '7' WHERE id = ?", (job_id,))
+    assert someone.job(job_id)["status"] == "running" and someone.get(f"/jobs/{job_id}").status_code == 200
+    jobs.cancel(job_id, someone.id)
+    db.store.write(db.execute, "UPDATE jobs SET status = 'failed', error_code = 'CANCELLED', settlement = 'due', "
+                   f"finished_at = {db.NOW}, worker_id = NULL, deadline_at = NULL WHERE id = ?", (job_id,))
+    assert someone.job(job_id)["error"]["code"] == "CANCELLED" and someone.get("/api/jobs").status_code == 200

@@ -221,7 +221,7 @@ def cancel_sentence(job, joined, money, others):
 def error_sentence(job):
     """Why a job failed."""
     code = job["error_code"]
-    facts = json.loads(job["error_facts"] or "{}")
+    facts = _object(job["error_facts"])
     if facts.get("message"):
         return in_language(facts["message"], language())
     make = _ERRORS.get(code)
@@ -264,6 +264,12 @@ def _interruptions(job):
              "message": interruption_sentence(job, row["reason"], row is found[-1])} for row in found]
 
 
+def _object(text):
+    """The JSON object that stands in a row. Something else that was written there by hand breaks no page."""
+    found = json.loads(text or "{}")
+    return found if isinstance(found, dict) else {}
+
+
 def status_label(job):
     if job["status"] == "failed" and job["error_code"] == "CANCELLED":
         return _("Cancelled")
@@ -276,7 +282,7 @@ def status_label(job):
 def progress_sentence(kind, job):
     """What it is doing now: '<stage>: 420 of 1,000', or the kind's own words."""
     lang = language()
-    note = json.loads(job["progress_note"] or "{}")
+    note = _object(job["progress_note"])
     if job["status"] == "pending":
         return _("Waiting for a free place.") if not job["attempt"] else _("Waiting to be tried again.")
     if job["status"] == "succeeded":
@@ -333,7 +339,7 @@ def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
     path = f"/api/jobs/{job['id']}"
     error = None
     if job["status"] == "failed":
-        own = json.loads(job["error_facts"] or "{}")
+        own = _object(job["error_facts"])
         own.pop("message", None)
         error = {**own, "code": job["error_code"], "message": error_sentence(job)}
     return {
