@@ -436,6 +436,35 @@ def test_a_start_on_a_full_disk_says_so_once_and_ends(site, disk, environ, kilob
     assert log.count("Ainori cannot start: ") == 1 and "Traceback" not in log, log
 
 
+def test_a_worker_that_starts_on_a_full_disk_serves_and_begins_to_work_when_there_is_room(site, disk):
+    """The file is there; what was interrupted is settled when that can be stored. A reload does not end the site."""
+    one = site(folder=disk())
+    token = one.add_user()
+    job_id = submit(one, token, "paced", after=60)
+    until_charged(one, job_id)
+    one.kill()
+    # Somebody looks into the file, and its log is empty: no room is left that was taken before.
+    reader = sqlite3.connect(one.database)
+    reader.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    filler = fill(one.folder)
+    one.start()
+    with closing(reader), Looking(one, pages_of(job_id), token) as looking:
+        assert refusals(one, token) == "STORAGE_UNAVAILABLE"
+        assert "starting" in one.get("/readyz").json["reasons"]
+        one.signal_master(signal.SIGHUP)
+        gevent.sleep(2)
+        assert told(one, token, job_id)[0] == "running"
+        filler.unlink()
+        job = one.finished(job_id, token=token, seconds=10)
+        looking.found_well(seconds_max=10)
+    assert (job["error"]["code"], job["money"]) == ("INTERRUPTED", "refunded")
+    assert ledger(one, job_id) == [("consume", -1), ("refund", 1)]
+    assert end_of(one, token, submit(one, token, "paced")) == ("succeeded", None, "consumed", 1)
+    log = one.log.read_text()
+    assert log.count("pages are served, work begins when there is room") in (1, 2) and "Traceback" not in log, log
+    assert one.flask("audit").returncode == 0
+
+
 def whatever_room_is_left(one):
     """A life is whole or not: accepted or refused, charged and kept or not charged, or returned."""
     token = one.add_user(points=100)

@@ -301,6 +301,13 @@ def refused_by_the_disk(error):
     return refusal
 
 
+def is_full(error):
+    """Whether a refusal of the disk, or an ``OSError``, says that there is no room: that may pass."""
+    cause = error.__cause__ if isinstance(error, StorageUnavailable) else error
+    return (getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+            or getattr(cause, "errno", None) in (errno.ENOSPC, errno.EDQUOT))
+
+
 def is_disk(error):
     """Whether an ``OSError`` is the disk's: full, broken, or a folder of ours that may no longer be written."""
     if error.errno in (errno.EACCES, errno.EPERM) and isinstance(error.filename, (str, bytes)) and store is not None:

@@ -34,9 +34,9 @@ class Service:
         self._worker, self._found = None, recovery.Found()
 
     def start(self, role="server"):
-        """Register as a worker, recover what a dead one left, then claim. Where the file stays locked all this
-        happens as soon as it can be written, and this returns before. Raises ``SettingsError`` where it takes
-        nothing."""
+        """Register as a worker, recover what a dead one left, then claim. Where the file stays locked or the disk is
+        full all this happens as soon as it can be written, and this returns before. Raises ``SettingsError``
+        where it can never be."""
         began = time.perf_counter()
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.freeze()  # what was loaded until now stays: no collection need look through it
@@ -46,13 +46,20 @@ class Service:
                 self._take_over(role, began)
         except Busy:
             log.warning("Another program holds %s locked: pages are served, work begins when it lets go", db.store.path)
-            jobs.signals.starting = True
-            self._loops = [gevent.spawn(self._take_over_later, role, began)]
-        except StorageUnavailable as error:
-            raise SettingsError(f"The database {db.store.path} takes nothing: {error.facts['reason']}.") from error
-        except OSError as error:  # no lock file can be made
-            raise SettingsError(f"{error.filename} cannot be written ({error.strerror}).") from error
+            self._serve_first(role, began)
+        except (StorageUnavailable, OSError) as error:  # the latter: no lock file can be made
+            if db.is_full(error):
+                log.critical("The disk of %s is full: pages are served, work begins when there is room", db.store.path)
+                self._serve_first(role, began)
+            elif isinstance(error, OSError):
+                raise SettingsError(f"{error.filename} cannot be written ({error.strerror}).") from error
+            else:
+                raise SettingsError(f"The database {db.store.path} takes nothing: {error.facts['reason']}.") from error
         return self
+
+    def _serve_first(self, role, began):
+        jobs.signals.starting = True
+        self._loops = [gevent.spawn(self._take_over_later, role, began)]
 
     def _take_over(self, role, began):
         """Register, recover, begin to claim. Where it raises, another call goes on from there."""
@@ -78,8 +85,9 @@ class Service:
                     self._take_over(role, began)
                 log.warning("%s can be written again: work begins", db.store.path)
             except (AinoriError, OSError) as error:
-                log.warning("work cannot begin yet: %s", error)
-                gevent.sleep(recovery.PUT_OFF_SECONDS)
+                if not db.is_full(error):  # that has been said
+                    log.warning("work cannot begin yet: %s", error)
+                gevent.sleep(STORAGE_LOOK_SECONDS)
             except Exception:
                 log.exception("work cannot begin yet")
                 gevent.sleep(recovery.PUT_OFF_SECONDS)
