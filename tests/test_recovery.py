@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import time
 import urllib.error
 from contextlib import closing
@@ -15,6 +14,7 @@ import gevent
 import pytest
 
 from tests.server import ROOT, Server
+from tests.test_crash import ledger, submit, worker_pids
 from webapp import db, jobs, recovery, workers
 from webapp import ledger as books
 
@@ -59,12 +59,6 @@ def account(one, points=3):
     return token
 
 
-def submit(one, token, kind, **params):
-    answer = one.post(f"/api/kinds/{kind}/jobs", params, token=token)
-    assert answer.status == 202, answer.text
-    return answer.json["job"]["id"]
-
-
 def until(one, sql, *parameters, seconds=20):
     """The first row, as soon as there is one."""
     ends = time.monotonic() + seconds
@@ -90,11 +84,6 @@ def ending(one, job_id):
     """``(status, error code, attempts spent, settlement)`` as stored: nobody is asked, nothing is set off."""
     job = row(one, job_id)
     return job["status"], job["error_code"], job["attempts_spent"], job["settlement"]
-
-
-def ledger(one, job_id):
-    return [(entry["kind"], entry["points"]) for entry in
-            one.rows("SELECT kind, points FROM ledger_entries WHERE job_id = ? ORDER BY id", job_id)]
 
 
 def events(one, job_id, event):
@@ -745,11 +734,6 @@ def test_an_orphan_of_another_server_is_found_without_a_poll(server):
 
 
 # -------------------------------------------------------------------------------------- one worker
-
-def worker_pids(one):
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(one.process.pid)], capture_output=True, text=True)
-    return [int(pid) for pid in found.stdout.split()]
-
 
 def test_more_workers_asked_for_while_work_runs_disturb_nothing(server):
     one = server(**QUICK, WEB_CONCURRENCY=3, GUNICORN_CMD_ARGS="--workers=4 --threads=3")

@@ -29,7 +29,7 @@ from pathlib import Path
 import click
 
 from webapp import verdicts
-from webapp.served import Server, multipart
+from webapp.served import START_SECONDS_MAX, Server, multipart
 from webapp.verdicts import AFTER, BEFORE, ENDS, FINISHED, PENDING, RUNNING, SETTLING, STATES, read_dead, read_live
 
 # How the server is struck, and how often each, of those that are asked for.
@@ -54,7 +54,6 @@ LIMITS = {"DRAIN_SECONDS": "0.2", "HEARTBEAT_SECONDS": "0.25", "WORKER_STALE_SEC
           "RECOVERY_INTERVAL_SECONDS": "0.5"}
 STALE_SECONDS = 1.0
 EXIT_SECONDS_MAX = 5
-START_SECONDS_MAX = 30
 
 
 @dataclass(frozen=True)
