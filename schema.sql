@@ -7,7 +7,7 @@
 -- Points are whole numbers. JSON columns hold text.
 
 PRAGMA application_id = 1095323215;  -- 'AINO'
-PRAGMA user_version = 2;             -- newest file in migrations/, or 1
+PRAGMA user_version = 3;             -- newest file in migrations/, or 1
 
 -- ------------------------------------------------------------------------------------------ people
 
@@ -21,12 +21,18 @@ CREATE TABLE users (
   is_admin       INTEGER NOT NULL DEFAULT 0,
   lang           TEXT,
   created_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  reset_hash        TEXT,                       -- sha-256 of the one-time link that sets a new password
+  reset_expires_at  TEXT,
+  deleted_at        TEXT CONSTRAINT users_deleted_is_nobody CHECK (deleted_at IS NULL OR (email IS NULL
+    AND password_hash IS NULL AND token_hash IS NULL AND guest_key IS NULL AND reset_hash IS NULL AND is_admin = 0)),
   CONSTRAINT users_admin_is_known CHECK (is_admin IN (0, 1) AND (is_admin = 0 OR email IS NOT NULL)),
   CONSTRAINT users_email_is_one_address CHECK (email IS NULL OR (email LIKE '%_@_%' AND email NOT LIKE '% %'))
 ) STRICT;
 CREATE UNIQUE INDEX users_email ON users (email) WHERE email IS NOT NULL;
 CREATE UNIQUE INDEX users_token ON users (token_hash) WHERE token_hash IS NOT NULL;
 CREATE UNIQUE INDEX users_guest ON users (guest_key) WHERE guest_key IS NOT NULL;
+CREATE INDEX users_reset ON users (reset_hash) WHERE reset_hash IS NOT NULL;
+CREATE INDEX users_deleted ON users (id) WHERE deleted_at IS NOT NULL;
 
 CREATE TRIGGER users_keep_ledger BEFORE DELETE ON users
 WHEN EXISTS (SELECT 1 FROM ledger_entries WHERE user_id = OLD.id)
@@ -41,6 +47,18 @@ WHEN NEW.id <> OLD.id
   OR EXISTS (SELECT 1 FROM users WHERE id <> OLD.id AND (email = NEW.email OR token_hash = NEW.token_hash
     OR guest_key = NEW.guest_key))
 BEGIN SELECT RAISE(ABORT, 'users_never_replaced: ids are fixed, and this address or token is somebody''s'); END;
+-- Somebody who has left stays gone: the row only keeps their ledger entries together.
+CREATE TRIGGER users_deleted_stays BEFORE UPDATE ON users
+WHEN OLD.deleted_at IS NOT NULL AND NEW.deleted_at IS NOT OLD.deleted_at
+BEGIN SELECT RAISE(ABORT, 'users_deleted_stays: a deleted account does not come back'); END;
+
+-- A browser that is signed in: its signed cookie says the id. Without the row the cookie is worth nothing.
+CREATE TABLE sessions (
+  id          TEXT PRIMARY KEY NOT NULL,
+  user_id     INTEGER NOT NULL REFERENCES users (id),
+  created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX sessions_of_user ON sessions (user_id, created_at);
 
 -- ------------------------------------------------------------------------------------------- work
 
@@ -315,10 +333,20 @@ CREATE TABLE incidents (
 CREATE INDEX incidents_of_job ON incidents (job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX incidents_open ON incidents (severity) WHERE acknowledged_at IS NULL AND resolved_at IS NULL;
 
+-- A kind that takes nothing new for now, and who said so. What is in flight goes on.
+CREATE TABLE kind_pauses (
+  kind        TEXT PRIMARY KEY NOT NULL,
+  paused_by   TEXT NOT NULL,
+  note        TEXT,
+  created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+
 -- ------------------------------------------------------------------------------- views for people
 
 CREATE VIEW v_in_flight AS
-SELECT j.number, j.kind, coalesce(u.email, 'guest ' || u.id) AS asked_by, j.status, j.stage,
+SELECT j.number, j.kind,
+       coalesce(u.email, CASE WHEN u.deleted_at IS NULL THEN 'guest ' ELSE 'deleted account ' END || u.id) AS asked_by,
+       j.status, j.stage,
        round(j.progress * 100) || ' %' AS progress, j.attempt, j.max_attempts, j.cost,
        EXISTS (SELECT 1 FROM ledger_entries l WHERE l.job_id = j.id AND l.kind = 'consume') AS charged,
        (SELECT count(DISTINCT w.user_id) FROM job_watchers w
@@ -339,8 +367,8 @@ SELECT j.number, i.at, 'incident', i.severity || ' ' || i.code, i.detail, i.job_
 ORDER BY 2;
 
 CREATE VIEW v_statement AS
-SELECT coalesce(u.email, 'guest ' || u.id) AS user, l.id, l.created_at, l.kind, l.points, l.balance_after,
-       j.number, j.kind AS for_kind, l.note, l.user_id
+SELECT coalesce(u.email, CASE WHEN u.deleted_at IS NULL THEN 'guest ' ELSE 'deleted account ' END || u.id) AS user,
+       l.id, l.created_at, l.kind, l.points, l.balance_after, j.number, j.kind AS for_kind, l.note, l.user_id
 FROM ledger_entries l JOIN users u ON u.id = l.user_id LEFT JOIN jobs j ON j.id = l.job_id
 ORDER BY l.user_id, l.id;
 

@@ -118,7 +118,7 @@ def test_what_the_env_file_says_is_not_called_the_environment(tmp_path):
 
 def test_init_db_makes_the_file_and_says_where(shell):
     done = shell.flask("init-db")
-    assert done.stdout == f"{shell.database.resolve()} is ready: schema version 2.\n"
+    assert done.stdout == f"{shell.database.resolve()} is ready: schema version 3.\n"
 
 
 def test_flask_run_refuses_in_one_line_and_names_make_run(shell):

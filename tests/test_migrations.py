@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.conftest import ROOT
-from tests.test_schema import BROKEN, FIRST, HISTORY, WITHOUT, contents, laws, run
+from tests.test_schema import BROKEN, FIRST, HISTORY, HISTORY_OF_ACCOUNTS, WITHOUT, contents, laws, run
 from webapp import db, jobs, ledger
 from webapp.errors import SettingsError
 
@@ -32,16 +32,16 @@ def migrations(tmp_path):
 @pytest.fixture
 def file(tmp_path):
     """A file, called version 1, in which something of everything has happened."""
-    return populated(tmp_path, SCHEMA)
+    return populated(tmp_path, SCHEMA, *HISTORY_OF_ACCOUNTS)
 
 
-def populated(tmp_path, schema):
+def populated(tmp_path, schema, *more):
     path = tmp_path / "data" / "ainori.db"
     path.parent.mkdir()
     none(tmp_path).mkdir()
     db.prepare(path, schema, none(tmp_path))
     connection = sqlite3.connect(path)
-    run(connection, *HISTORY)
+    run(connection, *HISTORY, *more)
     connection.close()
     return path
 
@@ -175,16 +175,21 @@ def shape(path):
         connection.close()
 
 
-def test_a_file_of_version_1_becomes_what_a_new_file_is_and_keeps_every_row(tmp_path):
-    path = populated(tmp_path, ROOT / "tests" / "data" / "schema-version-1.sql")
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_older_version_becomes_what_a_new_file_is_and_keeps_every_row(tmp_path, version):
+    path = populated(tmp_path, ROOT / "tests" / "data" / f"schema-version-{version}.sql")
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
     before = contents(path)
     db.prepare(path, SCHEMA, ROOT / "migrations")
     after = contents(path)
-    assert [row[-2:] for row in after["incidents"]] == [(None, 1)], "nobody was told of it, and it came once"
-    assert [row[-2:] for row in after["workers"]] == [(None, None)], "its clock is not known"
-    for table in ("incidents", "workers"):
-        after[table] = [row[:-2] for row in after[table]]
-    assert after == before
+    added = {"users": (None, None, None)} | ({} if version > 1 else {
+        "incidents": (None, 1),    # nobody was told of it, and it came once
+        "workers": (None, None)})  # its clock is not known
+    for table, rows in before.items():
+        assert after[table] == [row + added.get(table, ()) for row in rows], table
+    assert not any(after[table] for table in after.keys() - before.keys())
     new = tmp_path / "new.db"
     db.prepare(new, SCHEMA, ROOT / "migrations")
     assert shape(path) == shape(new)

@@ -71,6 +71,10 @@ HISTORY = [
     insert("workers", id="w", role="server", host="here", pid=1),
     insert("incidents", severity="critical", scope="settle", code="C", detail="d", job_id="due"),
 ]
+HISTORY_OF_ACCOUNTS = [
+    insert("sessions", id="s", user_id=1), insert("kind_pauses", kind="k", paused_by="a@example.org"),
+    insert("users", lang="en"), "UPDATE users SET deleted_at = '2026', lang = NULL WHERE id = 4",
+]
 
 # law: statements that each break it and no other. (``WITHOUT``: laws that stand in front of it.)
 BROKEN = {
@@ -87,6 +91,15 @@ BROKEN = {
         "UPDATE OR REPLACE users SET email = 'a@example.org' WHERE id = 2", "UPDATE users SET id = 9 WHERE id = 1",
         "UPDATE OR REPLACE users SET id = 1 WHERE id = 3", "UPDATE OR REPLACE users SET rowid = 1 WHERE id = 3",
         "UPDATE users SET rowid = 9 WHERE id = 1", "UPDATE OR REPLACE users SET token_hash = 'ta' WHERE id = 3"],
+
+    "users_deleted_is_nobody": [
+        *(f"UPDATE users SET {change} WHERE id = 4" for change in (
+            "email = 'd@example.org'", "password_hash = 'x'", "token_hash = 'x'", "guest_key = 'x'", "reset_hash = 'x'")),
+        "UPDATE users SET deleted_at = '2026' WHERE id = 1", "UPDATE users SET deleted_at = '2026' WHERE id = 3"],
+    "users_deleted_stays": ["UPDATE users SET deleted_at = NULL WHERE id = 4",
+                            "UPDATE users SET deleted_at = '2027' WHERE id = 4"],
+    "sessions(id)": [insert("sessions", id="s", user_id=2)],
+    "kind_pauses(kind)": [insert("kind_pauses", kind="k", paused_by="b@example.org")],
 
     "jobs_status": ["UPDATE jobs SET status = 'odd' WHERE id = 'pending'", job("new", status="odd")],
     "jobs_settlement": ["UPDATE jobs SET settlement = 'odd' WHERE id = 'pending'", job("new", settlement="odd")],
@@ -263,7 +276,7 @@ def template(tmp_path_factory):
     path = tmp_path_factory.mktemp("schema") / "ainori.db"
     db.prepare(path, ROOT / "schema.sql", ROOT / "migrations")
     connection = sqlite3.connect(path)
-    run(connection, *HISTORY)
+    run(connection, *HISTORY, *HISTORY_OF_ACCOUNTS)
     connection.close()
     return path
 

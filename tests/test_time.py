@@ -407,7 +407,7 @@ def test_acknowledged_incidents_expire_and_open_ones_stay(clock, app, moment, ke
 
 def test_expiry_comes_at_most_once_an_hour(clock, app, monkeypatch):
     runs = []
-    monkeypatch.setattr(recovery, "_expire_logged", runs.append)
+    monkeypatch.setattr(recovery, "_logged", runs.append)
     monkeypatch.setattr(recovery, "_expired_at", time.time())
     for seconds, n in ((HOUR - 1, 0), (HOUR, 1), (HOUR + 1, 1), (2 * HOUR, 2)):
         clock(seconds)

@@ -25,7 +25,7 @@ import webapp
 from tests.conftest import ROOT
 from tests.kinds import KINDS
 from tests.test_schema import contents
-from webapp import accounts, cli, db, incidents, jobs, ledger, recovery, workers
+from webapp import accounts, db, incidents, jobs, ledger, recovery, workers
 from webapp.errors import AinoriError
 
 KINDS = {kind.name: kind for kind in KINDS}
@@ -178,9 +178,77 @@ def another_token(world):
     return lambda: accounts.set_token(world.user, "new token")
 
 
-@scenario("cli._add_user")
+@scenario("accounts.add_user")
 def with_points(world):
-    return lambda: cli._add_user({"email": "c@example.org", "token": "token c"}, None, False, 3)
+    return lambda: accounts.add_user("c@example.org", None, "token c", points=3)
+
+
+@scenario("accounts.register")
+def a_guest_who_registers(world):
+    guest = accounts.add_guest("en", "key of its cookie")
+    world.pending("free", user=guest)
+    return lambda: accounts.register("c@example.org", "hash", lang="ja", welcome_points=3, guest_id=guest)
+
+
+@scenario("accounts.make_first_admin")
+def the_operator(world):
+    return lambda: accounts.make_first_admin(world.user)
+
+
+@scenario("accounts.sign_in")
+def one_browser_too_many(world):
+    for _ in range(accounts.SESSIONS_MAX):
+        accounts.sign_in(world.user)
+    return lambda: accounts.sign_in(world.user)
+
+
+@scenario("accounts.sign_out")
+def of_one_browser(world):
+    session = accounts.sign_in(world.user)
+    accounts.sign_in(world.user)
+    return lambda: accounts.sign_out(session)
+
+
+@scenario("accounts.sign_out_everywhere")
+def of_all_browsers(world):
+    accounts.sign_in(world.user)
+    accounts.sign_in(world.user)
+    return lambda: accounts.sign_out_everywhere(world.user)
+
+
+@scenario("accounts.change_email")
+def another_address(world):
+    return lambda: accounts.change_email(world.user, "new@example.org")
+
+
+@scenario("accounts.change_password")
+def another_password(world):
+    accounts.sign_in(world.user)
+    return lambda: accounts.change_password(world.user, "new hash")
+
+
+@scenario("accounts.set_reset")
+def a_link(world):
+    return lambda: accounts.set_reset(world.user, "one-time")
+
+
+@scenario("accounts.reset_password")
+def by_a_link(world):
+    accounts.sign_in(world.user)
+    accounts.set_reset(world.user, "one-time")
+    return lambda: accounts.reset_password("one-time", "new hash")
+
+
+@scenario("accounts.set_lang")
+def another_language(world):
+    return lambda: accounts.set_lang(world.user, "ja")
+
+
+@scenario("accounts.delete")
+def somebody_who_leaves(world):
+    accounts.sign_in(world.user)
+    jobs.settle(world.failed("paid"))
+    return lambda: accounts.delete(world.user)
 
 
 @scenario("workers._register")
@@ -454,6 +522,13 @@ def an_old_one(world):
     jobs.keep_file(job, 1, "a.txt", "text/plain", 1)
     jobs.succeed(job, 1, "{}")
     return lambda: recovery._expire_job(job)
+
+
+@scenario("recovery._expire_job")
+def of_a_deleted_account(world):
+    job = world.running("shared")
+    jobs.succeed(job, 1, "{}")
+    return lambda: recovery._expire_job(job, whole=True)
 
 
 @scenario("recovery._expire_incidents")

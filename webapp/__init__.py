@@ -30,7 +30,7 @@ def _create_app(settings):
     from jinja2.loaders import FileSystemLoader
     from werkzeug.middleware.proxy_fix import ProxyFix
 
-    from webapp import api, cli, db, jobs, metrics, openapi, pages, upstream, web
+    from webapp import accounts, api, auth, cli, db, jobs, metrics, openapi, pages, upstream, web
     from webapp.settings import Settings
 
     settings = settings or Settings.load(dotenv=ROOT / ".env")
@@ -41,13 +41,12 @@ def _create_app(settings):
     app.session_interface = web.Sessions()
     app.settings, app.kinds, app.status_of = settings, kinds, status_of
     app.runner = None  # of the service, where one is started
-    app.guest_limit = web.Limit("guest-submit", settings.rate_guest_submit)
-    app.guest_try_limit = web.Limit("guest-try", settings.rate_guest_submit, times=10)
-    app.sign_in_limit = web.Limit("sign-in", settings.rate_sign_in)
+    web.set_limits(app)
+    app.setup_token = None  # of the service, while there is no operator
     app.upstream = upstream.Upstream(user_agent=f"Ainori/{__version__} ({settings.site_name})")
     app.config.update(
         SECRET_KEY=settings.signing_key(), SESSION_COOKIE_NAME="ainori", SESSION_COOKIE_SAMESITE="Lax",
-        SESSION_COOKIE_SECURE=settings.production, PERMANENT_SESSION_LIFETIME=timedelta(days=365),
+        SESSION_COOKIE_SECURE=settings.production, PERMANENT_SESSION_LIFETIME=timedelta(days=accounts.SESSION_DAYS),
         MAX_CONTENT_LENGTH=settings.max_upload_mb * 1024 * 1024 + web.FORM_OVERHEAD_BYTES,
         WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None, BABEL_DEFAULT_LOCALE="en",
         BABEL_TRANSLATION_DIRECTORIES=str(ROOT / "webapp" / "translations"))
@@ -72,6 +71,7 @@ def _create_app(settings):
     app.teardown_request(web.discard_incoming)
     app.register_blueprint(api.blueprint)
     app.register_blueprint(pages.blueprint)
+    app.register_blueprint(auth.blueprint)
     app.register_blueprint(metrics.blueprint)
     pages.register(app)
     api.register(app)
@@ -84,10 +84,10 @@ def _create_app(settings):
 # The one map from refusal to HTTP status; what is not here is a 500.
 _STATUS = {
     "INVALID_INPUT": 400, "BAD_TOKEN": 401, "LOGIN_REQUIRED": 401, "TOKEN_REQUIRED": 401, "INSUFFICIENT_POINTS": 402,
-    "ADMINS_ONLY": 403, "CSRF": 403,
+    "ADMINS_ONLY": 403, "CSRF": 403, "REGISTRATION_CLOSED": 403, "LINK_EXPIRED": 404, "ADMIN_EXISTS": 404,
     "NOT_FOUND": 404, "UNKNOWN_KIND": 404, "JOB_IN_FLIGHT": 409, "PRICE_DIFFERS": 409, "ALREADY_FINAL": 409, "NOT_RETRYABLE": 409,
     "FILE_TOO_LARGE": 413, "UNSUPPORTED_MEDIA_TYPE": 415, "IDEMPOTENCY_KEY_REUSED": 422, "RATE_LIMITED": 429,
-    "BUSY": 503, "QUEUE_FULL": 503, "TOO_MANY_STREAMS": 503, "SHUTTING_DOWN": 503, "STORAGE_UNAVAILABLE": 503,
+    "BUSY": 503, "QUEUE_FULL": 503, "TOO_MANY_STREAMS": 503, "SHUTTING_DOWN": 503, "KIND_PAUSED": 503, "STORAGE_UNAVAILABLE": 503,
 }
 
 

@@ -1,12 +1,12 @@
-"""People: accounts, guests, API tokens."""
+"""People: accounts, guests, sessions, API tokens."""
 import hashlib
 import secrets
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from webapp import db
-from webapp.errors import InvalidInput, NotFound
+from webapp import db, ledger
+from webapp.errors import AdminExists, InvalidInput, JobInFlight, LinkExpired, NotFound
 
 # OWASP's second recommendation for Argon2id: 19 MiB, which a small instance can spare.
 _hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
@@ -15,27 +15,69 @@ _hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 NOBODY = ("$argon2id$v=19$m=19456,t=2,p=1$c29tZSBzYWx0IG9mIG91cnM$"
           "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
 
+EMAIL_CHARACTERS_MAX = 254   # RFC 5321
+PASSWORD_CHARACTERS_MIN = 8  # NIST SP 800-63B: this length, and no rules about what is in it
+PASSWORD_CHARACTERS_MAX = 1000
+SESSION_DAYS = 365
+SESSIONS_MAX = 50            # of one account: the oldest end first
+RESET_HOURS = 24
+# Stands in the statement in English, as all notes in the file; a page says it in the reader's language.
+WELCOME_NOTE = "Welcome points"
+
+
+# ---------------------------------------------------------------------------------------- passwords
 
 def hash_password(password):
-    """Slow on purpose, and it does not yield: in a server call it in a thread."""
+    """Slow on purpose, and it does not yield: in a server use ``hashed``."""
     return _hasher.hash(password)
 
 
 def check_password(user, password):
-    """Whether it is this user's password. Slow on purpose, like ``hash_password``."""
+    """Whether it is this user's password. Slow on purpose, like ``hash_password``: see ``is_password``."""
     try:
-        return _hasher.verify(user["password_hash"] or "", password)
+        return _hasher.verify(user["password_hash"] or "", password[:PASSWORD_CHARACTERS_MAX])
     except (VerificationError, InvalidHashError):
         return False
 
 
-def signed_in_by(email, password):
-    """The account that these belong to, or ``None``. Checked against nobody too, so that the time taken
-    does not tell who has an account; in a thread, for it is slow on purpose."""
-    user = db.one("SELECT * FROM users WHERE email = ?", (email.strip(),))
+def hashed(password):
+    """``hash_password``, in a thread: others are served meanwhile."""
+    return db.store.disk.apply(hash_password, (password,))
+
+
+def check_new(password, email=None):
+    """What is wrong with a new password, and with the address of a new account if given: raises ``InvalidInput`` with
+    all of it."""
+    problems = []
+    if email is not None:
+        try:
+            _address(email)
+        except InvalidInput as error:
+            problems += error.facts["errors"]
+    if len(password) < PASSWORD_CHARACTERS_MIN:
+        problems.append(_problem("password", {"en": f"At least {PASSWORD_CHARACTERS_MIN} characters, please.",
+                                              "ja": f"{PASSWORD_CHARACTERS_MIN}文字以上にしてください。"}))
+    elif len(password) > PASSWORD_CHARACTERS_MAX:
+        problems.append(_problem("password", {"en": f"At most {PASSWORD_CHARACTERS_MAX} characters, please.",
+                                              "ja": f"{PASSWORD_CHARACTERS_MAX}文字以内にしてください。"}))
+    elif len(set(password)) == 1 or password.casefold() == (email or "").strip().casefold():
+        problems.append(_problem("password", {"en": "This one is too easy to guess.",
+                                              "ja": "推測されやすいため、別のものにしてください。"}))
+    if problems:
+        raise InvalidInput(problems)
+
+
+def is_password(user, password):
+    """Whether it is this user's password (``None``: nobody's), checked in a thread. It takes as long for nobody, so
+    that the time taken does not tell who has an account."""
     known = user if user is not None else {"password_hash": NOBODY}
-    right = db.store.disk.apply(check_password, (known, password))
-    return user if right else None
+    return db.store.disk.apply(check_password, (known, password))
+
+
+def signed_in_by(email, password):
+    """The account that these belong to, or ``None``."""
+    user = db.one("SELECT * FROM users WHERE email = ?", (email.strip(),))
+    return user if is_password(user, password) else None
 
 
 def new_token():
@@ -48,23 +90,181 @@ def _token_hash(token):
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
+def _problem(field, message, type="value_error"):
+    return {"field": field, "type": type, "facts": {}, "message": message}
+
+
+# ----------------------------------------------------------------------------------------- accounts
+
 @db.verb
-def add_user(email, password_hash, token, is_admin=False):
-    """Make an account and return its id. Raises ``InvalidInput`` for an address in use or no address."""
-    email = email.strip()
-    if email.count("@") != 1 or " " in email or email.startswith("@") or email.endswith("@") or len(email) > 254:
-        raise InvalidInput([{"field": "email", "type": "email", "facts": {},
-                             "message": {"en": f"{email!r} is not an e-mail address.",
-                                         "ja": f"{email!r} はメールアドレスではありません。"}}])
-    found = db.execute("INSERT INTO users (email, password_hash, token_hash, is_admin) SELECT ?, ?, ?, ? "
+def add_user(email, password_hash, token=None, is_admin=False, *, lang=None, points=0, note=None):
+    """Make an account, with points if any, and return its id. Raises ``InvalidInput`` for an address in use or no
+    address."""
+    email = _address(email)
+    found = db.execute("INSERT INTO users (email, password_hash, token_hash, is_admin, lang) SELECT ?, ?, ?, ?, ? "
                        "WHERE NOT EXISTS (SELECT 1 FROM users WHERE email = ?) ON CONFLICT DO NOTHING RETURNING id",
-                       (email, password_hash, _token_hash(token), int(is_admin), email))
+                       (email, password_hash, token and _token_hash(token), int(is_admin), lang, email))
     if not found:
-        raise InvalidInput([{"field": "email", "type": "in_use", "facts": {},
-                             "message": {"en": f"{email} has an account already.",
-                                         "ja": f"{email} は登録済みです。"}}])
+        raise _in_use(email)
+    if points:
+        ledger.grant(found[0]["id"], points, note)
     return found[0]["id"]
 
+
+def _address(email):
+    email = email.strip()
+    name, _, host = email.partition("@")
+    if not name or not host or "@" in host or len(email) > EMAIL_CHARACTERS_MAX or not email.isprintable() or " " in email:
+        raise InvalidInput([_problem("email", {"en": f"{email!r} is not an e-mail address.",
+                                               "ja": f"{email!r} はメールアドレスではありません。"})])
+    return email
+
+
+def _in_use(email):
+    return InvalidInput([_problem("email", {"en": f"{email} has an account already.", "ja": f"{email} は登録済みです。"},
+                                  type="in_use")])
+
+
+@db.verb
+def register(email, password_hash, *, lang, welcome_points, guest_id=None):
+    """Make an account for whoever sits there, with its welcome points, and sign it in. What was asked for in this
+    browser before is its own from now on. Returns the session's id. Raises ``InvalidInput``."""
+    user_id = add_user(email, password_hash, lang=lang, points=welcome_points, note=WELCOME_NOTE)
+    return sign_in(user_id, guest_id)
+
+
+@db.verb
+def make_first_admin(user_id):
+    """Make this account the operator's. Raises ``AdminExists``."""
+    if has_admin():
+        raise AdminExists()
+    db.execute("UPDATE users SET is_admin = 1 WHERE id = ?", (user_id,))
+
+
+@db.verb
+def change_email(user_id, email):
+    """The address to sign in with. Raises ``InvalidInput``."""
+    email = _address(email)
+    if db.value("SELECT 1 FROM users WHERE email = ? AND id <> ?", (email, user_id)):
+        raise _in_use(email)
+    db.execute("UPDATE users SET email = ? WHERE id = ?", (email, user_id))
+
+
+@db.verb
+def change_password(user_id, password_hash, guest_id=None):
+    """Set a new password, and end every session. Returns the id of a new one."""
+    db.execute("UPDATE users SET password_hash = ?, reset_hash = NULL, reset_expires_at = NULL WHERE id = ?",
+               (password_hash, user_id))
+    sign_out_everywhere(user_id)
+    return sign_in(user_id, guest_id)
+
+
+@db.verb
+def set_reset(user_id, token):
+    """Let whoever has this token set a new password, once, within ``RESET_HOURS``; the one before stops working."""
+    db.execute("UPDATE users SET reset_hash = ?, reset_expires_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) "
+               "WHERE id = ?", (_token_hash(token), f"{RESET_HOURS} hours", user_id))
+
+
+def by_reset(token):
+    """The account whose password this token may set, or ``None``."""
+    return db.one(f"SELECT * FROM users WHERE reset_hash = ? AND reset_expires_at > {db.NOW}", (_token_hash(token),))
+
+
+@db.verb
+def reset_password(token, password_hash, guest_id=None):
+    """Use a token of ``set_reset`` up. Returns the id of a new session, the only one. Raises ``LinkExpired``."""
+    user = by_reset(token)
+    if user is None:
+        raise LinkExpired()
+    return change_password(user["id"], password_hash, guest_id)
+
+
+@db.verb
+def set_token(user_id, token):
+    """Replace the API token: the one before stops working. ``None``: none any more."""
+    db.execute("UPDATE users SET token_hash = ? WHERE id = ?", (token and _token_hash(token), user_id))
+
+
+@db.verb
+def set_lang(user_id, lang):
+    """The language this person reads."""
+    db.execute("UPDATE users SET lang = ? WHERE id = ?", (lang, user_id))
+
+
+@db.verb
+def delete(user_id):
+    """Forget who this is: what is left of the account is a number that its ledger entries name. Not while own work
+    is in flight: raises ``JobInFlight``. (What it had asked for is deleted by ``recovery``.)"""
+    way = db.value("SELECT id FROM jobs WHERE user_id = ? AND status IN ('pending', 'running') LIMIT 1", (user_id,))
+    if way is not None:
+        raise JobInFlight(job_id=way)
+    sign_out_everywhere(user_id)
+    db.execute(f"UPDATE users SET email = NULL, password_hash = NULL, token_hash = NULL, guest_key = NULL, reset_hash = "
+               f"NULL, reset_expires_at = NULL, is_admin = 0, lang = NULL, deleted_at = {db.NOW} WHERE id = ?", (user_id,))
+    db.execute(f"UPDATE job_watchers SET left_at = {db.NOW} WHERE user_id = ? AND left_at IS NULL", (user_id,))
+
+
+def has_admin():
+    return db.value("SELECT 1 FROM users WHERE is_admin = 1 LIMIT 1") is not None
+
+
+def by_token(token):
+    return db.one("SELECT * FROM users WHERE token_hash = ?", (_token_hash(token),))
+
+
+def by_id(user_id):
+    return db.one("SELECT * FROM users WHERE id = ?", (user_id,))
+
+
+def by_email(email):
+    """The account with this address. Raises ``NotFound``."""
+    user = db.one("SELECT * FROM users WHERE email = ?", (email.strip(),))
+    if user is None:
+        raise NotFound(email=email)
+    return user
+
+
+# ----------------------------------------------------------------------------------------- sessions
+
+@db.verb
+def sign_in(user_id, guest_id=None):
+    """Open a session for this account; what its guest asked for comes along. Returns the session's id."""
+    if guest_id is not None:  # where that cannot be stored, nobody is signed in without it
+        take_along(guest_id, user_id)
+    session_id = secrets.token_urlsafe(24)
+    db.execute("INSERT INTO sessions (id, user_id) VALUES (?, ?)", (session_id, user_id))
+    db.execute("DELETE FROM sessions WHERE user_id = ?1 AND id NOT IN (SELECT id FROM sessions WHERE user_id = ?1 "
+               "ORDER BY created_at DESC, rowid DESC LIMIT ?2)", (user_id, SESSIONS_MAX))
+    return session_id
+
+
+_LIVE = f"created_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-{SESSION_DAYS} days')"
+
+
+def by_session(session_id):
+    """The account that is signed in by this session, or ``None``."""
+    return db.one(f"SELECT * FROM users WHERE id = (SELECT user_id FROM sessions WHERE id = ? AND {_LIVE})", (session_id,))
+
+
+def sessions_count(user_id):
+    """In how many browsers this account is signed in."""
+    return db.value(f"SELECT count(*) FROM sessions WHERE user_id = ? AND {_LIVE}", (user_id,))
+
+
+@db.verb
+def sign_out(session_id):
+    """End this session: its cookie, and any copy of it, signs nobody in any more."""
+    db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+
+@db.verb
+def sign_out_everywhere(user_id):
+    """End every session of this account."""
+    db.execute("DELETE FROM sessions WHERE user_id = ?", (user_id,))
+
+
+# ------------------------------------------------------------------------------------------- guests
 
 @db.verb
 def add_guest(lang, key=None):
@@ -87,25 +287,3 @@ def take_along(guest_id, user_id):
 def command_line_user():
     """The one guest in whose name free work on the command line runs; returns the id."""
     return add_guest("en", "command line")
-
-
-@db.verb
-def set_token(user_id, token):
-    """Replace the API token: the one before stops working."""
-    db.execute("UPDATE users SET token_hash = ? WHERE id = ?", (_token_hash(token), user_id))
-
-
-def by_token(token):
-    return db.one("SELECT * FROM users WHERE token_hash = ?", (_token_hash(token),))
-
-
-def by_id(user_id):
-    return db.one("SELECT * FROM users WHERE id = ?", (user_id,))
-
-
-def by_email(email):
-    """The account with this address. Raises ``NotFound``."""
-    user = db.one("SELECT * FROM users WHERE email = ?", (email.strip(),))
-    if user is None:
-        raise NotFound(email=email)
-    return user

@@ -226,19 +226,12 @@ def _shown(name, value, secret=False):
 def users_add(email, n, admin, as_json):
     """Make an account. Its password and its API token are shown once, now."""
     made = {"email": email.strip(), "password": secrets.token_urlsafe(12), "token": accounts.new_token()}
-    _add_user(made, accounts.hash_password(made["password"]), admin, n)
+    accounts.add_user(made["email"], accounts.hash_password(made["password"]), made["token"], admin, points=n)
     if as_json:
         _print_json(made)
         return
     for name, value in made.items():
         click.echo(f"{name + ':':<10}{value}")
-
-
-@db.verb
-def _add_user(made, password_hash, admin, n):
-    user_id = accounts.add_user(made["email"], password_hash, made["token"], is_admin=admin)
-    if n:
-        ledger.grant(user_id, n, None)
 
 
 @_users.command("token")
@@ -252,6 +245,20 @@ def users_token(email, as_json):
         _print_json({"email": user["email"], "token": token})
     else:
         click.echo(token)
+
+
+@_users.command("reset")
+@click.argument("email")
+@as_json
+def users_reset(email, as_json):
+    """A link that sets a new password for an account: once, and within a day. The one before stops working."""
+    user, token = _account(email), secrets.token_urlsafe(32)
+    accounts.set_reset(user["id"], token)
+    link = current_app.settings.address(f"/reset?token={token}")
+    if as_json:
+        _print_json({"email": user["email"], "link": link})
+    else:
+        click.echo(link)
 
 
 @_points.command("grant")

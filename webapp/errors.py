@@ -80,6 +80,22 @@ class AdminsOnly(AinoriError):
     code = "ADMINS_ONLY"
 
 
+class RegistrationClosed(AinoriError):
+    code = "REGISTRATION_CLOSED"
+
+
+class LinkExpired(AinoriError):
+    """A one-time link was used, replaced, or is too old."""
+
+    code = "LINK_EXPIRED"
+
+
+class AdminExists(AinoriError):
+    """The first operator is there already: this link makes no other."""
+
+    code = "ADMIN_EXISTS"
+
+
 class BadCsrfToken(AinoriError):
     code = "CSRF"
 
@@ -146,6 +162,12 @@ class TooManyStreams(AinoriError):
     """Live progress by stream is full for now: polling works as well."""
 
     code = "TOO_MANY_STREAMS"
+
+
+class KindPaused(AinoriError):
+    """The operator lets this kind take nothing new for now. ``kind``; ``note``: why, or ``None``."""
+
+    code = "KIND_PAUSED"
 
 
 class ShuttingDown(AinoriError):

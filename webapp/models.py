@@ -11,9 +11,21 @@ class User(Model):
     is_admin = IntegerField()
     lang = TextField(null=True)
     created_at = TextField()
+    reset_hash = TextField(null=True)
+    reset_expires_at = TextField(null=True)
+    deleted_at = TextField(null=True)
 
     class Meta:
         table_name = "users"
+
+
+class Session(Model):
+    id = TextField(primary_key=True)
+    user_id = IntegerField()
+    created_at = TextField()
+
+    class Meta:
+        table_name = "sessions"
 
 
 class Job(Model):
@@ -152,3 +164,13 @@ class Incident(Model):
 
     class Meta:
         table_name = "incidents"
+
+
+class KindPause(Model):
+    kind = TextField(primary_key=True)
+    paused_by = TextField()
+    note = TextField(null=True)
+    created_at = TextField()
+
+    class Meta:
+        table_name = "kind_pauses"

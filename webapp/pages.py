@@ -13,7 +13,6 @@ from flask import (
     redirect,
     render_template,
     request,
-    session,
     url_for,
 )
 from flask_babel import gettext as _
@@ -28,7 +27,6 @@ from webapp.errors import (
     LoginRequired,
     NotFound,
     PriceDiffers,
-    RateLimited,
 )
 from webapp.kinds import Upload
 
@@ -104,7 +102,7 @@ def _form_again(kind, raw, error):
         context.update(form_error_href=url_for("pages.job", job_id=refusal.facts["job_id"]),
                        form_error_link_text=_("See it"))
     if isinstance(refusal, LoginRequired):
-        context.update(form_error_href=url_for("pages.login", next=request.path), form_error_link_text=_("Sign in"))
+        context.update(form_error_href=url_for("auth.login", next=request.path), form_error_link_text=_("Sign in"))
     if isinstance(refusal, InsufficientPoints):
         context.update(form_error_href=url_for("pages.points"), form_error_link_text=_("See your points"))
     if isinstance(refusal, PriceDiffers):
@@ -304,8 +302,8 @@ def history():
 
 @blueprint.get("/points")
 def points():
-    if g.viewer is None or g.viewer["email"] is None:
-        return redirect(url_for("pages.login", next=request.path), 303)
+    if web.account() is None:
+        return redirect(url_for("auth.login", next=request.path), 303)
     user_id = g.viewer["id"]
     jobs.look_after(user_id)
     found = ledger.statement(user_id, web.stored_number(request.args.get("cursor", "")), limit=51)
@@ -330,59 +328,17 @@ def _movement(entry):
     return _("Returned for %(title)s, number %(number)s: %(reason)s", title=title, number=entry["number"], reason=reason)
 
 
-# ------------------------------------------------------------------------------- signing in, language
-
-@blueprint.route("/login", methods=["GET", "POST"])
-def login():
-    goal, error = _local(request.values.get("next")), None
-    if g.viewer is not None and g.viewer["email"]:
-        return redirect(goal, 303)
-    if request.method == "POST":
-        error = _sign_in(request.form.get("email", ""), request.form.get("password", ""))
-        if error is None:
-            return redirect(goal, 303)
-    return render_template("pages/login.html", next=goal, email=request.form.get("email", ""),
-                           error=error), 401 if error else 200
-
-
-def _sign_in(email, password):
-    """Sign this browser in; returns what to say if that cannot be."""
-    try:
-        current_app.sign_in_limit.check()
-    except RateLimited as error:
-        return messages.refusal(error)
-    user = accounts.signed_in_by(email, password)
-    if user is None:
-        return _("E-mail or password is not right.")
-    if g.viewer is not None:  # first: where it cannot be stored, nobody is signed in without it
-        accounts.take_along(g.viewer["id"], user["id"])
-    session.clear()
-    session["user_id"] = user["id"]
-    session.permanent = True
-    return None
-
-
-@blueprint.post("/logout")
-def logout():
-    session.clear()
-    return redirect(url_for("pages.home"), 303)
-
+# ---------------------------------------------------------------------------------------- language
 
 @blueprint.post("/language")
 def language():
-    answer = redirect(_local(request.form.get("next")), 303)
-    if request.form.get("lang") in ("en", "ja"):
-        answer.set_cookie("lang", request.form["lang"], max_age=365 * 86400, samesite="Lax", httponly=True,
+    answer, lang = redirect(web.local_path(request.form.get("next")), 303), request.form.get("lang")
+    if lang in ("en", "ja"):
+        answer.set_cookie("lang", lang, max_age=365 * 86400, samesite="Lax", httponly=True,
                           secure=current_app.settings.production)
+        if g.viewer is not None and g.viewer["lang"] != lang:
+            accounts.set_lang(g.viewer["id"], lang)
     return answer
-
-
-def _local(path):
-    """A path on this site; the start page for anything that might lead elsewhere (``//evil``, ``/\\t/evil``)."""
-    path = path or "/"
-    if path[:1] != "/" or path[1:2] in ("/", "\\") or any(ord(char) <= 32 or char == "\\" for char in path):
-        return "/"
-    return path
 
 
 # ------------------------------------------------------------------------------- every page, and errors
@@ -390,7 +346,8 @@ def _local(path):
 def _context():
     viewer = g.get("viewer")
     context = {"site_name": current_app.settings.site_name, "lang": messages.language(), "viewer": None,
-               "balance": None, "unseen": [], "support_contact": current_app.settings.support_contact}
+               "balance": None, "unseen": [], "support_contact": current_app.settings.support_contact,
+               "registration_open": current_app.settings.registration == "open"}
     if viewer is None:
         return context
     context["viewer"] = {"is_guest": viewer["email"] is None, "email": viewer["email"],

@@ -200,12 +200,12 @@ def expire_now_and_then(retention_days):
     global _expired_at
     if abs(time.time() - _expired_at) >= EXPIRE_EVERY_SECONDS:  # a clock that was set back must not end it
         _expired_at = time.time()
-        gevent.spawn(_expire_logged, retention_days)
+        gevent.spawn(_logged, lambda: expire(retention_days))
 
 
-def _expire_logged(retention_days):
+def _logged(delete):
     try:
-        expire(retention_days)
+        delete()
     except Exception as error:
         log.warning("expired data could not be deleted: %s", error)
 
@@ -217,7 +217,7 @@ def expire(retention_days):
     # A clock set forward while this process runs makes nothing old: it may be set back again.
     early = max(0.0, workers.clock() - workers.current.clock) if workers.current is not None else 0.0
     age = f"-{retention_days * DAY_SECONDS + early:.3f} seconds"
-    deleted = Counter(results=_in_batches(lambda: _expire_results(age)))
+    deleted = Counter(results=_in_batches(lambda: _expire_results(age)), of_deleted=_in_batches(_expire_of_deleted))
     _expire_folders()
     deleted["incidents"] = _in_batches(lambda: _expire_incidents(age))
     deleted["inputs"] = _expire_inputs(jobs.INPUT_KEPT_HOURS * 3600 + early)
@@ -243,8 +243,29 @@ def _expire_results(age):
     return len(found)
 
 
+def forget_deleted():
+    """Delete, by the way, what deleted accounts had asked for, unless somebody else asked for the same."""
+    gevent.spawn(_logged, lambda: (_in_batches(_expire_of_deleted), _expire_folders()))
+
+
+def _expire_of_deleted():
+    found = db.rows(
+        "SELECT * FROM jobs WHERE id IN (SELECT w.job_id FROM users u JOIN job_watchers w ON w.user_id = u.id "
+        "WHERE u.deleted_at IS NOT NULL) AND (expired_at IS NULL OR params <> '{}') AND settlement NOT IN ('due', 'unknown') "
+        "AND status IN ('succeeded', 'failed') AND NOT EXISTS (SELECT 1 FROM job_watchers w JOIN users u "
+        "ON u.id = w.user_id WHERE w.job_id = jobs.id AND u.deleted_at IS NULL AND w.left_at IS NULL) LIMIT ?",
+        (EXPIRE_AT_ONCE,))
+    for job in found:
+        jobs.forget_inputs(job)
+        _expire_job(job["id"], whole=True)
+    return len(found)
+
+
 @db.verb
-def _expire_job(job_id):
+def _expire_job(job_id, whole=False):
+    """``whole``: also what was asked for, and why it failed."""
+    if whole:
+        db.execute("UPDATE jobs SET params = '{}', error_facts = '{}' WHERE id = ?", (job_id,))
     for table in ("job_events", "job_steps", "job_files"):
         db.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))
     db.execute(f"UPDATE jobs SET result = NULL, progress_note = NULL, expired_at = {db.NOW} WHERE id = ?", (job_id,))

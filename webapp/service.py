@@ -2,12 +2,13 @@
 import gc
 import logging
 import math
+import secrets
 import sys
 import time
 
 import gevent
 
-from webapp import db, incidents, jobs, recovery, workers
+from webapp import accounts, db, incidents, jobs, recovery, workers
 from webapp.alerts import Alerts
 from webapp.errors import AinoriError, Busy, SettingsError, StorageUnavailable
 from webapp.runner import Runner
@@ -76,6 +77,11 @@ class Service:
             self._loops.append(gevent.spawn(Alerts(self.app.settings).run))
         jobs.signals.watch.set()  # what was in flight before this start is to be watched too
         self.runner.begin()
+        if not accounts.has_admin():
+            # Of this process alone: what stands in an old log opens nothing.
+            self.app.setup_token = secrets.token_urlsafe(24)
+            log.warning("This site has no operator yet. Open this address to become the first: %s",
+                        self.app.settings.address(f"/setup?token={self.app.setup_token}"))
 
     def _take_over_later(self, role, began):
         """The greenlet of a start that serves already: first in the writer's queue when the lock is free."""

@@ -57,6 +57,8 @@ SETTINGS = (
     Setting("DATABASE_PATH", "data/ainori.db", "the single file; its folder holds uploads/, files/, workers/"),
     Setting("SITE_NAME", "Ainori", "what the pages call this site"),
     Setting("SUPPORT_CONTACT", "", "address or URL in the 'contact support' sentence"),
+    Setting("REGISTRATION", "open", "whether people can make an account by themselves", choices=("open", "closed")),
+    Setting("WELCOME_POINTS", 3, "granted once, at registration", least=0),
     Setting("ALERT_URLS", "", "Apprise URLs that hear of critical incidents and of interrupted work, by comma or blank",
             secret=True),
     Setting("HOST", "127.0.0.1", "address to listen on (0.0.0.0 in production)"),
@@ -81,6 +83,7 @@ SETTINGS = (
     Setting("RETENTION_DAYS", 30, "results, files and events of finished work; the ledger stays for ever", least=1),
     Setting("RATE_GUEST_SUBMIT", "30/hour", "of one client address without an account"),
     Setting("RATE_SIGN_IN", "10/minute", "tries to sign in from one client address"),
+    Setting("RATE_REGISTER", "5/hour", "accounts made from one client address"),
     Setting("BUSY_SECONDS", 5.0, "how long a request waits for the write lock before 503", least=0.05),
 )
 
@@ -154,7 +157,7 @@ class Settings:
                                 f"what takes longer than {GRACEFUL_TIMEOUT_SECONDS} s to stop.")
         if self.max_streams >= WORKER_CONNECTIONS:
             raise SettingsError(f"MAX_STREAMS must be under {WORKER_CONNECTIONS}, the connections of the server.")
-        for name in ("RATE_GUEST_SUBMIT", "RATE_SIGN_IN"):
+        for name in ("RATE_GUEST_SUBMIT", "RATE_SIGN_IN", "RATE_REGISTER"):
             if not re.fullmatch(r"\s*[1-9]\d*\s*/\s*(second|minute|hour|day)s?\s*", self.values[name]):
                 raise SettingsError(f"{name}={self.values[name]!r} must be like 30/hour.")
         for name in ("DATABASE_PATH", "HOST", "SITE_NAME"):
@@ -171,6 +174,13 @@ class Settings:
         if key and (key.lower() in _WEAK_KEYS or len(key) < 32):
             raise SettingsError("SECRET_KEY is too easy to guess: leave it empty (one is made and kept beside the "
                                 "database) or set one of at least 32 characters.")
+
+    def address(self, path):
+        """Where a page of this site is found, for somebody at a terminal: behind a host's proxy only they know its name."""
+        if self.production:
+            return f"https://(your site){path}"
+        host = "localhost" if self.host in ("127.0.0.1", "::1", "0.0.0.0", "::") else self.host
+        return f"http://{host}:{self.port}{path}"
 
     # ------------------------------------------------------------------------------------- folders
 

@@ -218,10 +218,22 @@ def identify():
             raise BadToken()
         g.by_token = True
         return
-    if session.get("user_id") is not None:
-        g.viewer = accounts.by_id(session["user_id"])
+    if session.get("session"):
+        g.viewer = accounts.by_session(session["session"])
+    elif session.get("user_id") is not None:  # a guest; an account is never known by its number alone
+        known = accounts.by_id(session["user_id"])
+        g.viewer = known if known is not None and is_guest(known) else None
     if request.method not in SAFE_METHODS:
         _refuse_forged()
+
+
+def is_guest(user):
+    return user["email"] is None and user["deleted_at"] is None
+
+
+def account():
+    """Whoever is signed in, or ``None`` for a guest or nobody."""
+    return g.viewer if g.viewer is not None and g.viewer["email"] else None
 
 
 def require_admin_token():
@@ -279,10 +291,14 @@ _LOCALES = {lang: Locale(lang) for lang in LANGUAGES}
 
 
 def choose_language():
-    """By cookie, then account, then what the browser prefers."""
-    chosen = request.cookies.get("lang") or (g.get("viewer") is not None and g.viewer["lang"])
-    if chosen in _LOCALES:
-        return _LOCALES[chosen]
+    """By account, then cookie, then what the browser prefers. A program says what it wants with each request."""
+    viewer = g.get("viewer")
+    chosen = [viewer["lang"]] if viewer is not None else []
+    chosen.insert(1 if viewer is not None and viewer["email"] else 0, request.cookies.get("lang"))
+    if not (g.get("by_token") and request.accept_languages):
+        for lang in chosen:
+            if lang in _LOCALES:
+                return _LOCALES[lang]
     for tag, quality in request.accept_languages:  # best_match would prefer a less wanted 'en' to 'ja-JP'
         lang = tag.lower().replace("_", "-").partition("-")[0]
         if quality > 0 and lang in _LOCALES:
@@ -315,6 +331,14 @@ class Limit:
         if not allows(self._rate, self._action, address):
             resets_at, _ = self._limiter.get_window_stats(self._rate, self._action, address)
             raise RateLimited(retry_after_seconds=max(1, round(resets_at - time.time())))
+
+
+def set_limits(app):
+    settings = app.settings
+    app.guest_limit = Limit("guest-submit", settings.rate_guest_submit)
+    app.guest_try_limit = Limit("guest-try", settings.rate_guest_submit, times=10)
+    app.sign_in_limit = Limit("sign-in", settings.rate_sign_in)
+    app.register_limit = Limit("register", settings.rate_register)
 
 
 # -------------------------------------------------------------------------------- one domain call
@@ -478,6 +502,14 @@ def retry_seconds_of(error, status):
     if "retry_after_seconds" in error.facts:
         return error.facts["retry_after_seconds"]
     return {"QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}.get(error.code, 10) if status == 503 else None
+
+
+def local_path(path):
+    """A path on this site; the start page for anything that might lead elsewhere (``//evil``, ``/\\t/evil``)."""
+    path = path or "/"
+    if path[:1] != "/" or path[1:2] in ("/", "\\") or any(ord(char) <= 32 or char == "\\" for char in path):
+        return "/"
+    return path
 
 
 def stored_number(text):
