@@ -187,7 +187,7 @@ def with_points(world):
 def a_guest_who_registers(world):
     guest = accounts.add_guest("en", "key of its cookie")
     world.pending("free", user=guest)
-    return lambda: accounts.register("c@example.org", "hash", lang="ja", welcome_points=3, guest_id=guest)
+    return lambda: accounts.register("c@example.org", "hash", "session", lang="ja", welcome_points=3, guest_id=guest)
 
 
 @scenario("accounts.make_first_admin")
@@ -197,22 +197,22 @@ def the_operator(world):
 
 @scenario("accounts.sign_in")
 def one_browser_too_many(world):
-    for _ in range(accounts.SESSIONS_MAX):
-        accounts.sign_in(world.user)
-    return lambda: accounts.sign_in(world.user)
+    for n in range(accounts.SESSIONS_MAX):
+        accounts.sign_in(world.user, f"session {n}")
+    return lambda: accounts.sign_in(world.user, "session")
 
 
 @scenario("accounts.sign_out")
 def of_one_browser(world):
-    session = accounts.sign_in(world.user)
-    accounts.sign_in(world.user)
-    return lambda: accounts.sign_out(session)
+    accounts.sign_in(world.user, "one")
+    accounts.sign_in(world.user, "two")
+    return lambda: accounts.sign_out("one")
 
 
 @scenario("accounts.sign_out_everywhere")
 def of_all_browsers(world):
-    accounts.sign_in(world.user)
-    accounts.sign_in(world.user)
+    accounts.sign_in(world.user, "one")
+    accounts.sign_in(world.user, "two")
     return lambda: accounts.sign_out_everywhere(world.user)
 
 
@@ -223,8 +223,8 @@ def another_address(world):
 
 @scenario("accounts.change_password")
 def another_password(world):
-    accounts.sign_in(world.user)
-    return lambda: accounts.change_password(world.user, "new hash")
+    accounts.sign_in(world.user, "one")
+    return lambda: accounts.change_password(world.user, "new hash", "session")
 
 
 @scenario("accounts.set_reset")
@@ -234,9 +234,9 @@ def a_link(world):
 
 @scenario("accounts.reset_password")
 def by_a_link(world):
-    accounts.sign_in(world.user)
+    accounts.sign_in(world.user, "one")
     accounts.set_reset(world.user, "one-time")
-    return lambda: accounts.reset_password("one-time", "new hash")
+    return lambda: accounts.reset_password("one-time", "new hash", "session")
 
 
 @scenario("accounts.set_lang")
@@ -246,7 +246,7 @@ def another_language(world):
 
 @scenario("accounts.delete")
 def somebody_who_leaves(world):
-    accounts.sign_in(world.user)
+    accounts.sign_in(world.user, "one")
     jobs.settle(world.failed("paid"))
     return lambda: accounts.delete(world.user)
 

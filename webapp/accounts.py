@@ -126,11 +126,12 @@ def _in_use(email):
 
 
 @db.verb
-def register(email, password_hash, *, lang, welcome_points, guest_id=None):
+def register(email, password_hash, session_id, *, lang, welcome_points, guest_id=None):
     """Make an account for whoever sits there, with its welcome points, and sign it in. What was asked for in this
-    browser before is its own from now on. Returns the session's id. Raises ``InvalidInput``."""
+    browser before is its own from now on. Returns its id. Raises ``InvalidInput``."""
     user_id = add_user(email, password_hash, lang=lang, points=welcome_points, note=WELCOME_NOTE)
-    return sign_in(user_id, guest_id)
+    sign_in(user_id, session_id, guest_id)
+    return user_id
 
 
 @db.verb
@@ -151,12 +152,12 @@ def change_email(user_id, email):
 
 
 @db.verb
-def change_password(user_id, password_hash, guest_id=None):
-    """Set a new password, and end every session. Returns the id of a new one."""
+def change_password(user_id, password_hash, session_id, guest_id=None):
+    """Set a new password, and end every session but this new one."""
     db.execute("UPDATE users SET password_hash = ?, reset_hash = NULL, reset_expires_at = NULL WHERE id = ?",
                (password_hash, user_id))
     sign_out_everywhere(user_id)
-    return sign_in(user_id, guest_id)
+    sign_in(user_id, session_id, guest_id)
 
 
 @db.verb
@@ -172,12 +173,12 @@ def by_reset(token):
 
 
 @db.verb
-def reset_password(token, password_hash, guest_id=None):
-    """Use a token of ``set_reset`` up. Returns the id of a new session, the only one. Raises ``LinkExpired``."""
+def reset_password(token, password_hash, session_id, guest_id=None):
+    """``change_password``, with a token of ``set_reset``, which is used up. Raises ``LinkExpired``."""
     user = by_reset(token)
     if user is None:
         raise LinkExpired()
-    return change_password(user["id"], password_hash, guest_id)
+    change_password(user["id"], password_hash, session_id, guest_id)
 
 
 @db.verb
@@ -227,16 +228,19 @@ def by_email(email):
 
 # ----------------------------------------------------------------------------------------- sessions
 
+def new_session_id():
+    """What the cookie of a browser that signs in will say."""
+    return secrets.token_urlsafe(24)
+
+
 @db.verb
-def sign_in(user_id, guest_id=None):
-    """Open a session for this account; what its guest asked for comes along. Returns the session's id."""
+def sign_in(user_id, session_id, guest_id=None):
+    """Open a session for this account; what its guest asked for comes along."""
     if guest_id is not None:  # where that cannot be stored, nobody is signed in without it
         take_along(guest_id, user_id)
-    session_id = secrets.token_urlsafe(24)
     db.execute("INSERT INTO sessions (id, user_id) VALUES (?, ?)", (session_id, user_id))
     db.execute("DELETE FROM sessions WHERE user_id = ?1 AND id NOT IN (SELECT id FROM sessions WHERE user_id = ?1 "
                "ORDER BY created_at DESC, rowid DESC LIMIT ?2)", (user_id, SESSIONS_MAX))
-    return session_id
 
 
 _LIVE = f"created_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-{SESSION_DAYS} days')"

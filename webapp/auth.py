@@ -29,7 +29,7 @@ def register():
     errors, status = {}, 200
     if request.method == "POST":
         try:
-            _begin(_registered(current_app.register_limit, accounts.register))
+            _registered(current_app.register_limit)
             flash(_("Welcome! Your account is made, and you are signed in."), "success")
             return redirect(_goal(), 303)
         except AinoriError as error:
@@ -38,19 +38,23 @@ def register():
                            welcome_points=current_app.settings.welcome_points), status
 
 
-def _registered(limit, register):
-    """The session of a new account; or of the one there is, where the password is its password."""
+def _registered(limit):
+    """Make an account, or take the one there is where the password is its password, and sign in. Returns its id."""
     email, password = request.form.get("email", ""), request.form.get("password", "")
     accounts.check_new(password, email)
     limit.check()
     try:
-        return register(email, accounts.hashed(password), lang=messages.language(),
-                        welcome_points=current_app.settings.welcome_points, guest_id=_guest_id())
+        session_id = accounts.new_session_id()
+        user_id = accounts.register(email, accounts.hashed(password), session_id, lang=messages.language(),
+                                    welcome_points=current_app.settings.welcome_points, guest_id=_guest_id())
+        _begin(session_id)
+        return user_id
     except InvalidInput:  # a second press of the button, most likely
         user = _who_signs_in(email, password)
         if user is None:
             raise
-        return accounts.sign_in(user["id"], _guest_id())
+        _sign_in(user)
+        return user["id"]
 
 
 @blueprint.route("/login", methods=["GET", "POST"])
@@ -62,7 +66,7 @@ def login():
         try:
             user = _who_signs_in(request.form.get("email", ""), request.form.get("password", ""))
             if user is not None:
-                _begin(accounts.sign_in(user["id"], _guest_id()))
+                _sign_in(user)
                 return redirect(_goal(), 303)
             errors, status = {"": _("E-mail or password is not right.")}, 401
         except AinoriError as error:
@@ -88,6 +92,12 @@ def logout():
     session.clear()
     flash(_("You are signed out."))
     return redirect(url_for("pages.home"), 303)
+
+
+def _sign_in(user):
+    session_id = accounts.new_session_id()
+    accounts.sign_in(user["id"], session_id, _guest_id())
+    _begin(session_id)
 
 
 def _begin(session_id):
@@ -166,7 +176,9 @@ def email():
 def password():
     def change(user):
         accounts.check_new(request.form.get("password", ""), user["email"])
-        _begin(accounts.change_password(user["id"], accounts.hashed(request.form["password"])))
+        session_id = accounts.new_session_id()
+        accounts.change_password(user["id"], accounts.hashed(request.form["password"]), session_id)
+        _begin(session_id)
         flash(_("Your password is changed. Every other browser is signed out."), "success")
     return _change("password", change)
 
@@ -210,7 +222,9 @@ def reset():
     if request.method == "POST":
         try:
             accounts.check_new(request.form.get("password", ""), user["email"])
-            _begin(accounts.reset_password(token, accounts.hashed(request.form["password"]), _guest_id()))
+            session_id = accounts.new_session_id()
+            accounts.reset_password(token, accounts.hashed(request.form["password"]), session_id, _guest_id())
+            _begin(session_id)
             flash(_("Your password is set, and you are signed in here; every other browser is signed out."), "success")
             return redirect(url_for("pages.home"), 303)
         except AinoriError as error:
@@ -229,9 +243,7 @@ def setup():
     errors, status = {}, 200
     if request.method == "POST":
         try:
-            session_id = _registered(current_app.sign_in_limit, accounts.register)
-            accounts.make_first_admin(accounts.by_session(session_id)["id"])
-            _begin(session_id)
+            accounts.make_first_admin(_registered(current_app.sign_in_limit))
             current_app.setup_token = None
             flash(_("You are the operator of this site now."), "success")
             return redirect(url_for("auth.account"), 303)
