@@ -1,7 +1,7 @@
 """Somebody who has never heard of jobs or ledgers, from registering to leaving, in real Chromium."""
 from selenium.webdriver.common.by import By
 
-from tests.chromium import browser, fits, needs_chromium, no_complaints, text, wait  # noqa: F401
+from tests.chromium import browser, fits, needs_chromium, text, wait  # noqa: F401
 
 pytestmark = needs_chromium
 
@@ -46,7 +46,6 @@ def test_from_registering_to_leaving_in_japanese_on_a_phone(server, browser):  #
     _fill(driver, password__current="a short sentence", password__new="another sentence")
     _press(driver, "main form .btn")
     wait(driver, lambda d: "パスワードを変更しました" in text(d))
-    no_complaints(driver)
     _press(driver, "form[action='/logout'] button")
     wait(driver, lambda d: "ログアウトしました" in text(d))
     driver.get(f"{running.url}/points")
