@@ -119,3 +119,14 @@ def test_only_what_is_accepted_counts_against_a_guest(settings):
         "X-CSRF-Token": _field(client.get("/kinds/free").text, "csrf_token")}).status_code
     assert [send(seconds="x") for _ in range(5)] == [400] * 5
     assert [send(), send(), send()] == [202, 202, 429]
+
+
+def test_the_generic_result_page_names_what_it_shows_in_both_languages(service, signed_in):
+    client = signed_in()
+    job_id = _send(client, "/kinds/sample", client.get("/kinds/sample").text, seconds="0").headers["Location"]
+    with gevent.Timeout(10):
+        while "Thirds done" not in client.get(job_id).text:
+            gevent.sleep(0.02)
+    client.set_cookie("lang", "ja")
+    assert "終えた区間" in client.get(job_id).text
+    assert "終えた区間" in client.get(f"{job_id}/report.html").text

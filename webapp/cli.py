@@ -817,6 +817,7 @@ KIND = Kind(
     params=Params,
     run=run,
     stages=[("count", {"en": "Counting", "ja": "集計"})],
+    labels={"words": {"en": "Words", "ja": "語数"}, "sentences": {"en": "Sentences", "ja": "文"}},  # of the result's keys
     cost=0,                    # points, or a function of params
     exclusive=False,           # True: one in flight for each person
     timeout_seconds=60,        # for each attempt

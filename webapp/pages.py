@@ -28,7 +28,7 @@ from webapp.errors import (
     NotFound,
     PriceDiffers,
 )
-from webapp.kinds import Upload
+from webapp.kinds import Upload, in_language
 
 blueprint = Blueprint("pages", __name__)
 
@@ -122,7 +122,8 @@ def _form_context():
 
 def _kind_view(kind, fields=()):
     view = web.kind_json(kind, messages.language())
-    return {**view, "href": url_for("pages.kind", kind=kind.name), "sample": kind.sample, "fields": fields}
+    labels = {key: in_language(text, messages.language()) for key, text in kind.labels.items()}
+    return {**view, "href": url_for("pages.kind", kind=kind.name), "sample": kind.sample, "fields": fields, "labels": labels}
 
 
 def _fields(kind, raw=None, errors=None):

@@ -160,7 +160,8 @@ class Kind:
     on_interrupt: ``fail``, or ``retry`` up to ``max_attempts``. check: called with
     ``(InputContext, params)`` before anything is stored; it may raise ``Refuse``. sample: a file
     beside the kind's module, offered on its form to try at once; its first params field of type
-    ``Upload`` takes it. result_template: ``result.html`` beside the module, if there is one.
+    ``Upload`` takes it. labels: what the keys of its result are called on the generic result page.
+    result_template: ``result.html`` beside the module, if there is one.
     """
 
     name: str
@@ -180,6 +181,7 @@ class Kind:
     settings: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[InputContext, Any], None] | None = None
     sample: str | None = None
+    labels: Mapping[str, Text] = field(default_factory=dict)
     home: Path | None = None
 
     def __post_init__(self):

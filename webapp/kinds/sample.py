@@ -41,5 +41,6 @@ KIND = Kind(
                  "ja": "1ポイントを使う数秒の模擬処理です。サーバーが止まったとき、ポイントがどうなるかを確かめられます。"},
     params=Params, run=run,
     stages=[("prepare", {"en": "Preparing", "ja": "準備"}), ("work", {"en": "Working", "ja": "処理"})],
+    labels={"seconds": {"en": "Seconds of work", "ja": "処理の長さ（秒）"}, "thirds": {"en": "Thirds done", "ja": "終えた区間"}},
     cost=1, exclusive=True, timeout_seconds=120,
 )
