@@ -3,7 +3,9 @@ import json
 import time
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from tests.chromium import browser, needs_chromium, sign_in, wait  # noqa: F401
 from tests.conftest import ROOT
@@ -85,6 +87,8 @@ class World:
         return sorted(set(found)) + ["/nowhere"]
 
 
+# What a thumb must hit, unless it stands in running text.
+TARGETS = ".site-header :is(a, button, summary), .btn, main summary, .field :is(input:not([type=checkbox]), select, textarea)"
 FRAME = ("body > header", "body > header nav", "body > footer", "a.skip[href='#main']")
 
 
@@ -92,9 +96,9 @@ def problems_of(driver, lang):
     """What is wrong with the page that is shown: in light or dark, at 1280 or 320 px."""
     def count(selector):
         return len(driver.find_elements(By.CSS_SELECTOR, selector))
-    said = [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-    if not count(".lost"):  # an address that is not there is a complaint, as it should be
-        yield from (f"console: {message}" for message in said)
+    for entry in driver.get_log("browser"):
+        if not entry["message"].startswith(driver.current_url + " - Failed to load"):  # what is refused is a complaint too
+            yield f"console: {entry['message']}"
     alone = count("body.report-file")
     if driver.find_element(By.TAG_NAME, "html").get_attribute("lang") != lang:
         yield "lang"
@@ -106,10 +110,15 @@ def problems_of(driver, lang):
                           AXE.read_text(encoding="utf-8"))  # the debugger's door: the page's policy is not asked
     for width in (1280, 320):
         resize(driver, width)
-        wide = driver.execute_script("const all = document.documentElement; return all.scrollWidth - all.clientWidth")
-        if wide > 0:
-            yield f"{width} px: scrolls sideways by {wide} px"
-        for scheme in ("light", "dark"):
+        for text_size in ("200%", "") if width == 1280 else ("",):
+            if (wide := sideways(driver, text_size)) > 0:
+                yield f"{width} px, text at {text_size or '100%'}: scrolls sideways by {wide} px"
+        if width == 320:
+            yield from (f"lower than 44 px: {one}" for one in driver.execute_script("""
+                return [...document.querySelectorAll(arguments[0])].filter(one => one.checkVisibility() &&
+                    one.getBoundingClientRect().height < 43.5).map(one => one.outerHTML)""", TARGETS))
+        # Colours do not depend on the language: one of the two is asked half as often.
+        for scheme in ("light", "dark") if lang == "en" else ("light",) if width == 1280 else ("dark",):
             driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
                 {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]})
             for finding in driver.execute_async_script(
@@ -118,24 +127,109 @@ def problems_of(driver, lang):
                 yield f"{width} px, {scheme}: {' | '.join(finding)}"
 
 
+def sideways(driver, text_size=""):
+    return driver.execute_script("""
+        const all = document.documentElement;
+        all.style.fontSize = arguments[0];
+        return all.scrollWidth - all.clientWidth;""", text_size)
+
+
 def resize(driver, width):
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
         "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600})
 
 
+class Seen:
+    """What was found on the pages, each with where."""
+
+    def __init__(self, driver):
+        self.driver, self.problems = driver, {}
+
+    def look(self, lang, where):
+        for problem in problems_of(self.driver, lang):
+            self.problems.setdefault(problem, []).append(f"{lang}: {where}")
+
+    def look_at_errors(self, server, path, form, lang, where):
+        """The same form, sent with what it refuses."""
+        self.driver.get(server.url + path)
+        self.driver.execute_script("""
+            for (const one of document.querySelectorAll(arguments[0] + " :is([type=email], [type=password], [type=number])"))
+                one.value = "99";
+            document.querySelector(arguments[0]).submit();""", form)
+        wait(self.driver, lambda d: d.find_elements(By.CSS_SELECTOR, ".error-summary"))
+        self.look(lang, f"{where}: {path} with errors")
+
+    def nothing_is_wrong(self):
+        assert not self.problems, "\n".join(f"{problem}\n    {'; '.join(at)}" for problem, at in self.problems.items())
+
+
 def test_every_page_looks_right_to_everybody(server, browser, app):
-    world, found = World(server), {}
-    driver = browser()
+    world, driver = World(server), browser()
+    seen = Seen(driver)
     for who in ("guest", "account"):
+        driver.get(f"{world.server.url}/login")
         if who == "account":
             sign_in(driver, world.server, "p@example.org", world.account["password"])
-        else:
-            driver.get(f"{world.server.url}/login")
         cookie = "; ".join(f"{one['name']}={one['value']}" for one in driver.get_cookies())
         for lang in ("ja", "en"):
             driver.add_cookie({"name": "lang", "value": lang})
             for path in world.pages(app, cookie):
                 driver.get(world.server.url + path)
-                for problem in problems_of(driver, lang):
-                    found.setdefault(problem, []).append(f"{who}, {lang}: {path}")
-    assert not found, "\n".join(f"{problem}\n    at {'; '.join(where)}" for problem, where in found.items())
+                seen.look(lang, f"{who}: {path}")
+            form = ("/kinds/sample", "#form") if who == "account" else ("/login", "main form")
+            seen.look_at_errors(world.server, *form, lang, who)
+    seen.nothing_is_wrong()
+
+
+def test_a_keyboard_reaches_everything_in_order_and_shows_where_it_is(server, browser):
+    running = server(KINDS="comments,sample", EXTRA_KINDS="")
+    made = json.loads(running.flask("users", "add", "p@example.org", "--json").stdout)
+    driver = browser(390)
+    sign_in(driver, running, "p@example.org", made["password"])
+    driver.get(f"{running.url}/kinds/comments")
+    stops = []
+    while len(stops) < 60:
+        press(driver, Keys.TAB)
+        stop = driver.execute_script("""
+            const one = document.activeElement, look = getComputedStyle(one), box = one.getBoundingClientRect();
+            if (one === document.body) return null;
+            const places = [...document.querySelectorAll("*")];
+            return {what: one.id || one.name || one.textContent.trim().slice(0, 30), place: places.indexOf(one),
+                    seen: box.width > 0 && box.bottom > 0 && box.top < innerHeight,
+                    ring: look.outlineStyle !== "none" && parseFloat(look.outlineWidth) >= 2};""")
+        if stop is None:
+            break
+        stops.append(stop)
+    assert stops[0]["what"] == "Skip to the content" and {"Menu", "f-file"} < {stop["what"] for stop in stops}
+    assert [stop for stop in stops if not stop["seen"] or not stop["ring"]] == []
+    assert [stop["place"] for stop in stops] == sorted(stop["place"] for stop in stops)
+    assert len(stops) > 10 and len(stops) < 60
+
+
+def test_the_skip_link_and_the_menu_work_from_the_keyboard(server, browser):
+    running = server(KINDS="comments,sample", EXTRA_KINDS="")
+    made = json.loads(running.flask("users", "add", "p@example.org", "--json").stdout)
+    driver = browser()
+    sign_in(driver, running, "p@example.org", made["password"])
+    driver.get(running.url)
+    press(driver, Keys.TAB, Keys.ENTER)
+    assert driver.switch_to.active_element.get_attribute("id") == "main"
+    menu = driver.find_element(By.CSS_SELECTOR, ".menu")
+    button = driver.find_element(By.CSS_SELECTOR, ".sign-out button")
+    assert not button.is_displayed()
+    menu.find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
+    wait(driver, lambda d: button.is_displayed())
+    press(driver, Keys.TAB, Keys.ESCAPE)
+    wait(driver, lambda d: not button.is_displayed())
+    assert driver.switch_to.active_element.tag_name == "summary"
+    press(driver, Keys.ENTER)
+    wait(driver, lambda d: button.is_displayed())
+    driver.find_element(By.TAG_NAME, "h1").click()
+    wait(driver, lambda d: not button.is_displayed())
+    menu.find_element(By.TAG_NAME, "summary").click()
+    button.click()
+    wait(driver, lambda d: "Sign in" in d.find_element(By.CSS_SELECTOR, ".site-nav").text)
+
+
+def press(driver, *keys):
+    ActionChains(driver).send_keys(*keys).perform()
