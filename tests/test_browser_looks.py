@@ -1,6 +1,8 @@
 """Every page there is, in real Chromium: accessible, wide enough, in the right language, in light and dark."""
 import json
 import time
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
@@ -236,3 +238,48 @@ def test_the_skip_link_and_the_menu_work_from_the_keyboard(server, browser):
 
 def press(driver, *keys):
     ActionChains(driver).send_keys(*keys).perform()
+
+
+@pytest.fixture
+def finished(server):
+    """A server, an account signed in to it, and a report of theirs that is done."""
+    running = server(KINDS="comments", EXTRA_KINDS="")
+    made = json.loads(running.flask("users", "add", "p@example.org", "--json").stdout)
+    answer = running.upload("comments", "sample.csv", SAMPLE.read_bytes(), token=made["token"])
+    job = running.finished(answer.json["job"]["id"], made["token"])
+    return running, made["password"], job
+
+
+@pytest.mark.parametrize("lang, zone", [("en", "America/New_York"), ("ja", "Europe/Paris")])
+def test_times_become_the_visitors_own_and_say_so(finished, browser, lang, zone):
+    running, password, job = finished
+    driver = browser(lang=lang)
+    driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": zone})
+    sign_in(driver, running, "p@example.org", password)
+    driver.get(running.url + job["links"]["page"])
+    shown = driver.find_element(By.CSS_SELECTOR, ".ticket dl time")
+    at = datetime.fromisoformat(job["created_at"]).astimezone(ZoneInfo(zone))
+    assert shown.get_attribute("datetime") == job["created_at"]
+    assert f"{at:%H:%M}" in shown.text and str(at.day) in shown.text and "UTC" not in shown.text
+    assert f"{at:%H:%M:%S}" in shown.get_attribute("title")
+    assert shown.get_attribute("title").rpartition(f"{at:%S} ")[2] == shown.get_attribute("data-zone")
+    driver.get(f"{running.url}{job['links']['page']}/report.html")  # without scripts: as the server says it
+    label = {"en": "UTC", "ja": "JST"}[lang]
+    assert driver.find_element(By.TAG_NAME, "time").text.endswith(label)
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+def test_on_paper_are_the_report_and_the_receipt_and_nothing_to_press(finished, browser, lang):
+    running, password, job = finished
+    driver = browser(718, lang=lang)  # A4 between its margins
+    sign_in(driver, running, "p@example.org", password)
+    driver.get(running.url + job["links"]["page"])
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    visible = "return [...document.querySelectorAll(arguments[0])].filter(one => one.checkVisibility()).length"
+    to_press = driver.execute_script(visible, ".site-nav, .language, .site-footer, .skip, button, .btn, input, summary")
+    assert to_press == 0
+    for kept in (".wordmark", "h1", ".report-headline", ".chart-picture", ".ticket .number", ".ticket .money", ".trail"):
+        assert driver.execute_script(visible, kept) > 0, kept
+    assert sideways(driver) <= 0
+    zone = driver.execute_script("return getComputedStyle(document.querySelector('.ticket dl time'), '::after').content")
+    assert driver.find_element(By.CSS_SELECTOR, ".ticket dl time").get_attribute("data-zone") in zone
