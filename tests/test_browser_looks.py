@@ -32,22 +32,24 @@ class World:
     def __init__(self, start):
         self.server = start(KINDS="comments,sample", SITE_NAME=SITE_NAME, SUPPORT_CONTACT="help@example.org",
                             MAX_RUNNING_JOBS=2)
-        self.account = json.loads(self.server.flask("users", "add", "p@example.org", "--points", "1200", "--admin", "--json").stdout)
+        added = self.server.flask("users", "add", "p@example.org", "--points", "1200", "--admin", "--json")
+        self.account = json.loads(added.stdout)
         self.token, self.jobs = self.account["token"], {}
         self._make_what_ends()
         self._interrupt("seen", "unseen")
         self._submit("running", "free", seconds=900)
-        self._until("running")
+        self._until_it_runs("running")
         self._submit("also running", "free", seconds=900, text="another")
         self._submit("waiting", "paid")
+        self._until_it_runs("also running")
 
     def _submit(self, name, kind, **params):
         answer = self.server.post(f"/api/kinds/{kind}/jobs", params, token=self.token)
         self.jobs[name] = answer.json["job"]["id"]
 
-    def _until(self, name, condition="status = 'running'"):
+    def _until_it_runs(self, name):
         ends = time.monotonic() + 30
-        while not self.server.rows(f"SELECT 1 FROM jobs WHERE id = ? AND {condition}", self.jobs[name]):
+        while not self.server.rows("SELECT 1 FROM jobs WHERE id = ? AND status = 'running'", self.jobs[name]):
             assert time.monotonic() < ends, name
             time.sleep(0.02)
 
@@ -58,7 +60,7 @@ class World:
         self._submit("paid", "paid")
         self._submit("failed", "refusing")
         self._submit("cancelled", "free", seconds=900)
-        self._until("cancelled")
+        self._until_it_runs("cancelled")
         self.server.post(f"/api/jobs/{self.jobs['cancelled']}/cancellation", token=self.token)
         for job_id in self.jobs.values():
             self.server.finished(job_id, self.token)
@@ -66,7 +68,7 @@ class World:
     def _interrupt(self, *names):
         for name, kind in zip(names, ("sample", "slow")):
             self._submit(name, kind, seconds=50)
-            self._until(name)
+            self._until_it_runs(name)
         self.server.kill()
         self.server.start()
         for name in names:
@@ -183,6 +185,8 @@ def test_every_page_looks_right_to_everybody(server, browser, app):
                 seen.look(lang, f"{who}: {path}")
             form = ("/kinds/sample", "#form") if who == "account" else ("/login", "main form")
             seen.look_at_errors(world.server, *form, lang, who)
+    driver.get(world.server.url)
+    assert driver.find_element(By.CSS_SELECTOR, ".unseen").is_displayed()  # nobody looked at that one
     seen.nothing_is_wrong()
 
 
