@@ -4,12 +4,16 @@ import configparser
 import io
 import json
 import re
+from datetime import datetime, timezone
 from html.parser import HTMLParser
 
+import jinja2
 import pytest
 from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
+from freezegun import freeze_time
+from jinja2 import nodes
 
 from tests.conftest import ROOT, Person
 from webapp import create_app, db, jobs, messages
@@ -81,6 +85,139 @@ def test_japanese_punctuation_is_full_width_and_its_digits_are_not(japanese):
             assert not re.search(r"[ぁ-んァ-ヶー一-龠][,.:;!?]|[,.!?](?=[ぁ-んァ-ヶ一-龠])", text), text
             if "残高%(balance)s)" not in text:  # as in the fixed sentence
                 assert not re.search(r"(?<!%)\(", text), text
+
+
+# ------------------------------------------------------------------------- nothing is said past it
+
+# Names that are the same in every language; each language's own name for itself.
+NOT_TRANSLATED = re.compile(r"API|CSV|JSON|English|日本語|相乗り")
+# What scripts name that is no word of theirs: header fields, keys, ends of data attributes.
+NAMES = {"Accept", "Date", "Files", "Escape", "Enter", "Checking"}
+READ_ATTRIBUTES = ("alt", "aria-label", "aria-description", "placeholder", "title", "label", "summary")
+TEMPLATES = sorted([*(ROOT / "webapp" / "templates").rglob("*.html"), *(ROOT / "webapp" / "kinds").rglob("*.html")])
+
+
+class Literal(HTMLParser):
+    """The words that stand in a page's source as they are."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.words, self._unread = [], 0
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self._unread += tag in ("script", "style")
+        for name, value in attrs:
+            if name in READ_ATTRIBUTES or (tag, name) == ("input", "value"):
+                self.handle_data(value or "")
+
+    def handle_endtag(self, tag):
+        self._unread -= tag in ("script", "style")
+
+    def handle_data(self, data):
+        if not self._unread:
+            self.words += re.findall(r"[^\W\d_]{2,}", NOT_TRANSLATED.sub("", data))
+
+
+def literal_words(source):
+    """What of a template reaches the page and is in no catalogue: its own text, and texts in its expressions that no
+    ``_()`` holds."""
+    tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(source)
+    attributes = {id(output) for block in tree.find_all(nodes.AssignBlock)  # set aside for a tag
+                  if re.match(r'\s*[a-z-]+="', next(block.find_all(nodes.TemplateData)).data)
+                  for output in block.find_all(nodes.Output)}
+    html = "".join(part.data if isinstance(part, nodes.TemplateData) else "0" for output in tree.find_all(nodes.Output)
+                   if id(output) not in attributes for part in output.nodes)
+    said = {id(constant) for call in tree.find_all(nodes.Call) if getattr(call.node, "name", "") in ("_", "gettext", "ngettext")
+            for constant in call.find_all(nodes.Const)}
+    loose = [constant.value for output in tree.find_all(nodes.Output) for constant in output.find_all(nodes.Const)
+             if id(constant) not in said and isinstance(constant.value, str)]
+    return Literal(html).words + [text for text in loose if re.search(r"[a-z]{2,}[.…]? [A-Za-z]{2,}|[ぁ-んァ-ヶ一-龠]", text)]
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_word_of_a_template_is_in_the_catalogue(path):
+    assert literal_words(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_word_that_is_not_would_be_found():
+    assert literal_words("<p>Hello {{ _('you') }}</p>") == ["Hello"]
+    assert literal_words("<img alt='A picture'>{% if x %}<b title='{{ _('yes') }}'>{% else %}no{% endif %}") == ["picture", "no"]
+    assert literal_words("{{ 'Not at all' if x else _('All right') }}{{ '、' }}") == ["Not at all"]
+    assert literal_words("<style>p { color: red }</style><a class='btn' href='/x'>API</a>{# a note #}") == []
+
+
+def test_scripts_hold_no_words():
+    for path in sorted((ROOT / "webapp" / "static").glob("*.js")):
+        code = re.sub(r'(?m)(^|\s)//.*$|/\*.*?\*/|"use strict"|Error\("[^"]*"\)', "", path.read_text(encoding="utf-8"))
+        texts = [text for found in re.findall(r"""("[^"\n]*")|('[^'\n]*')|(`[^`]*`)""", code) for text in found]
+        assert texts, path
+        spoken = [text for text in texts if re.search(r"[A-Z][a-z]+ [a-z]|^.[A-Z][a-z]{2,}.$|[ぁ-んァ-ヶ一-龠]", text)
+                  and not re.search(r"[\[.#>]", text) and text.strip('"') not in NAMES]
+        assert spoken == [], path
+
+
+@pytest.mark.parametrize("name", BUILT_IN_KINDS)
+def test_everything_a_kind_says_of_itself_is_said_in_japanese(settings, name):
+    kind = create_app(settings(KINDS=name, EXTRA_KINDS="")).kinds[name]
+    for text in (kind.title, kind.noun, kind.description, *(title for _name, title in kind.stages)):
+        assert set(text) == set(LANGUAGES) and all(text.values()), text
+        assert re.search("[ぁ-んァ-ヶ一-龠]", text["ja"]), text
+    for field, shape in kind.params.model_json_schema().get("properties", {}).items():
+        japanese = shape.get("ja", {})
+        for said in {"title", "description", "labels"} & shape.keys() - ({"description"} if "$ref" in shape else set()):
+            assert japanese.get(said), f"{name}.{field}: its {said} has no Japanese"
+        assert shape.get("labels", {}).keys() == japanese.get("labels", {}).keys(), field
+
+
+# ------------------------------------------------------------------------------------ times, figures
+
+@pytest.mark.parametrize("lang, value, style, day, said", [
+    ("en", "2026-11-30T14:59:59.999Z", "", None, "30 Nov 2026, 14:59 UTC"),
+    ("ja", "2026-11-30T14:59:59.999Z", "", None, "2026年11月30日 23:59 JST"),
+    ("en", "2026-11-30T15:00:00.000Z", "", None, "30 Nov 2026, 15:00 UTC"),
+    ("ja", "2026-11-30T15:00:00.000Z", "", None, "2026年12月1日 00:00 JST"),
+    ("en", "2026-12-31T23:59:59.000Z", "", None, "31 Dec 2026, 23:59 UTC"),
+    ("ja", "2026-12-31T23:59:59.000Z", "", None, "2027年1月1日 08:59 JST"),
+    ("ja", "2028-02-28T15:00:00Z", "", None, "2028年2月29日 00:00 JST"),
+    ("ja", "2026-11-30T14:59:59Z", "time", "2026-11-30T14:00:00Z", "23:59:59 JST"),
+    ("ja", "2026-11-30T15:00:00Z", "time", "2026-11-30T14:00:00Z", "12月1日 00:00:00 JST"),
+    ("en", "2026-11-30T15:00:00Z", "time", "2026-11-30T14:00:00Z", "15:00:00 UTC"),
+    ("en", "2026-12-01T00:00:00Z", "time", "2026-11-30T23:59:59Z", "1 Dec, 00:00:00 UTC"),
+    ("ja", "2026-12-01T00:00:00Z", "time", "2026-11-30T23:59:59Z", "09:00:00 JST"),
+    ("ja", datetime(2026, 11, 30, 15, tzinfo=timezone.utc), "", None, "2026年12月1日 00:00 JST"),
+    ("en", "written by hand", "", None, None), ("ja", None, "", None, None), ("ja", 7, "time", None, None)])
+def test_a_time_is_japans_on_a_japanese_page_and_utc_on_an_english_one(app, lang, value, style, day, said):
+    with app.test_request_context(headers={"Accept-Language": lang}):
+        assert messages.moment(value, style, day) == said
+
+
+@pytest.mark.parametrize("lang, shown", [("en", "30 Nov 2026, 15:00 UTC"), ("ja", "2026年12月1日 00:00 JST")])
+def test_pages_and_the_report_as_one_file_show_such_times(someone, lang, shown):
+    with freeze_time("2026-11-30 15:00:00"):
+        job_id = someone.submit("free").json["job"]["id"]
+        job, = jobs.claim("dead", ["free"])
+        jobs.succeed(job_id, job["attempt"], json.dumps({"n": 1}))
+        for path in ("/history", f"/jobs/{job_id}", f"/jobs/{job_id}/report.html"):
+            page = someone.get(path, headers={"Accept-Language": lang}).text
+            assert f'<time datetime="2026-11-30T15:00:00.000Z" data-local="">{shown}</time>' in page
+
+
+@pytest.mark.parametrize("lang, said", [("en", "1,000 points"), ("ja", "1,000ポイント")])
+def test_a_thousand_points_are_written_with_a_separator(app, lang, said):
+    with app.test_request_context(headers={"Accept-Language": lang}):
+        assert messages.points(1000) == said
+    someone = Person(app, "rich@example.org", points=1000)
+    assert '<p class="big">1,000<span>' in someone.get("/points", headers={"Accept-Language": lang}).text
+
+
+@pytest.mark.parametrize("lang, said", [("en", "The request could not be read."), ("ja", "送られた内容を読み取れませんでした。")])
+def test_what_cannot_be_read_is_refused_in_our_words(client, lang, said):
+    refused = client.post("/api/kinds/free/jobs", data=b"--x\r\nhalf", headers={
+        "Content-Type": "multipart/form-data; boundary=x", "Accept-Language": lang})
+    assert refused.status_code == 400 and refused.json["code"] == "BAD_REQUEST"
+    assert refused.json["detail"].startswith(said) and "form-data" not in refused.json["detail"]
+    assert "form-data" in refused.json["reason"]  # for whoever wrote the program
 
 
 # ------------------------------------------------------------------------------- the fixed sentences

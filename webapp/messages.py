@@ -5,8 +5,9 @@ English is the source; ``translations/`` holds the others. Everything here runs 
 """
 import json
 import re
+from datetime import datetime, timedelta, timezone
 
-from flask_babel import format_decimal, get_locale, gettext, ngettext
+from flask_babel import format_datetime, format_decimal, get_locale, gettext, ngettext
 
 from webapp import jobs
 from webapp.kinds import in_language
@@ -28,7 +29,48 @@ def _(text, **facts):
 
 
 def points(n):
-    return ngettext("%(num)s point", "%(num)s points", n)
+    return ngettext("%(num)s point", "%(num)s points", figure(n))
+
+
+class Figure(int):
+    """A number that is written as 1,000, and still is one where a sentence depends on how many."""
+
+    def __str__(self):
+        return format(self, ",")
+
+
+def figure(value):
+    """A whole number as a ``Figure``; anything else as it is."""
+    return Figure(value) if type(value) is int else value
+
+
+# ------------------------------------------------------------------------------------------- times
+
+# Japan has no summer time: its offset needs no time zone database.
+_ZONES = {"en": timezone.utc, "ja": timezone(timedelta(hours=9))}
+_MOMENTS = {"en": {"": "d MMM y, HH:mm 'UTC'", "time": "HH:mm:ss 'UTC'", "later": "d MMM, HH:mm:ss 'UTC'"},
+            "ja": {"": "y年M月d日 HH:mm 'JST'", "time": "HH:mm:ss 'JST'", "later": "M月d日 HH:mm:ss 'JST'"}}
+
+
+def moment(value, style="", day=None):
+    """A time as text, labelled with its zone: Japan's on Japanese pages, UTC on English ones. ``value``: our JSON's
+    text, or a datetime; what is neither is ``None``. ``style``: ``time`` leaves the day out unless it differs from
+    that of ``day``."""
+    lang = language()
+    at, since = _local(value, lang), _local(day, lang)
+    if at is None:
+        return None
+    if style == "time" and since is not None and since.date() != at.date():
+        style = "later"
+    return format_datetime(at, _MOMENTS[lang][style], rebase=False)
+
+
+def _local(value, lang):
+    try:
+        at = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        return (at if at.tzinfo else at.replace(tzinfo=timezone.utc)).astimezone(_ZONES[lang])
+    except (TypeError, ValueError, OverflowError):
+        return None  # written by hand
 
 
 # ---------------------------------------------------------------------------------------- refusals
@@ -97,7 +139,8 @@ _REFUSALS = {
     "STORAGE_UNAVAILABLE": lambda f: _("The server cannot read or store what it needs at the moment. This request used no "
                                        "points; please try again later."),
     "METHOD_NOT_ALLOWED": lambda f: _("This address does not answer that method."),
-    "BAD_REQUEST": lambda f: _("The request could not be read: %(detail)s", detail=f.get("detail", "")),
+    "BAD_REQUEST": lambda f: _("The request could not be read. Nothing was stored and no points were used; please go back and try "
+                               "again."),
 }
 
 
@@ -167,7 +210,7 @@ def money_sentence(job, money, facts, support_contact=""):
     if money == "unknown":
         return _unknown_sentence(job, support_contact)
     if money == "refunded":
-        n, balance = facts["points"], facts["balance"]
+        n, balance = figure(facts["points"]), figure(facts["balance"])
         if interrupted:
             return ngettext(
                 "The work was interrupted. The %(num)s point it had used has been returned (balance %(balance)s).",
@@ -198,7 +241,7 @@ def _unknown_sentence(job, contact):
 
 
 def _consumed_sentence(job, facts):
-    n, balance = facts["points"], facts["balance"]
+    n, balance = figure(facts["points"]), figure(facts["balance"])
     if job["error_code"] == "CANCELLED":
         return ngettext("You cancelled after %(num)s point had been used: it is kept (balance %(balance)s).",
                         "You cancelled after %(num)s points had been used: they are kept (balance %(balance)s).",
@@ -321,16 +364,16 @@ _EVENTS = {
     "joined": lambda d: _("Somebody else asked for the same and shares this."),
     "left": lambda d: _("Somebody who shared this has left."),
     "claimed": lambda d: _("Started again.") if d["attempt"] > 1 else _("Started."),
-    "charged": lambda d: _("%(points)s used (balance %(balance)s).", points=points(d["points"]), balance=d["balance"]),
+    "charged": lambda d: _("%(points)s used (balance %(balance)s).", points=points(d["points"]), balance=figure(d["balance"])),
     "refunded": lambda d: _("%(points)s returned (balance %(balance)s).", points=points(d["points"]),
-                            balance=d["balance"]),
+                            balance=figure(d["balance"])),
     "released": lambda d: _("The server was restarted: this goes back into the queue."),
     "interrupted": lambda d: _("Took too long and was stopped.") if d.get("reason") == "timed_out"
     else _("Interrupted: the server stopped."),
     "cancel_requested": lambda d: _("You asked to cancel."),
     "succeeded": lambda d: _("Finished."),
     "failed": lambda d: _("Ended without a result."),
-    "settled": lambda d: _("%(points)s returned (balance %(balance)s).", points=points(d["points"]), balance=d["balance"])
+    "settled": lambda d: _("%(points)s returned (balance %(balance)s).", points=points(d["points"]), balance=figure(d["balance"]))
     if d.get("points") else None,
     "unknown": lambda d: _("Your points could not be confirmed; this has been recorded for the operator."),
 }

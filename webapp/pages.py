@@ -418,6 +418,7 @@ def register(app):
         app.jinja_env.bytecode_cache = CompiledPages()
     except (OSError, RuntimeError):
         app.logger.info("no folder for temporary files: pages are compiled at each start")
+    app.jinja_env.filters.update(moment=messages.moment, figure=messages.figure)
     app.context_processor(_context)
     app.register_error_handler(Exception, _error)
     app.after_request(_headers)

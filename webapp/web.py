@@ -441,10 +441,9 @@ def as_refusal(error):
         return FileTooLarge(limit_mb=current_app.settings.max_upload_mb if is_form else JSON_BYTES_MAX // 10**6), 413
     refusal = AinoriError()
     if isinstance(error, HTTPException):
-        code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.code, "BAD_REQUEST")
-        refusal.code = code
-        if code == "BAD_REQUEST":
-            refusal.facts = {"detail": error.description}
+        refusal.code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.code, "BAD_REQUEST")
+        if refusal.code == "BAD_REQUEST":
+            refusal.facts = {"reason": error.description}  # for whoever wrote the program that asked
         return refusal, error.code
     if isinstance(error, OSError) and db.is_disk(error):
         current_app.logger.warning("%s %s: %s", request.method, request.path, error)

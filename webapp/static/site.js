@@ -1,25 +1,26 @@
 // On every page. Nothing here is needed to use the site: times become local, a form is sent once,
-// and a summary of errors takes the focus.
+// the menu closes by itself, and a summary of errors takes the focus.
 (() => {
   "use strict";
   const pageLanguage = document.documentElement.lang || "en";
   const own = (navigator.languages || []).find((tag) => tag.toLowerCase().startsWith(pageLanguage));
   const locale = own || (pageLanguage === "en" ? "en-GB" : pageLanguage);
+  const dateStyle = pageLanguage === "ja" ? "long" : "medium", hourCycle = "h23";
 
   function localise(element) {
     const date = new Date(element.dateTime);
     if (Number.isNaN(date.getTime())) return;
-    const full = date.toLocaleString(locale, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
     const day = new Date(element.dataset.day || "");
-    let text = date.toLocaleString(locale, { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" });
+    let text = date.toLocaleString(locale, { dateStyle, timeStyle: "short", hourCycle });
     if (element.dataset.local === "time") {
-      text = date.toLocaleTimeString(locale, { timeStyle: "medium", hourCycle: "h23" });
+      text = date.toLocaleTimeString(locale, { timeStyle: "medium", hourCycle });
       if (!Number.isNaN(day.getTime()) && day.toDateString() !== date.toDateString()) {
         text = date.toLocaleString(locale, { day: "numeric", month: "short" }) + " " + text;
       }
     }
     element.textContent = text;
-    element.title = full;
+    element.dataset.zone = date.toLocaleString(locale, { timeZoneName: "short" }).split(" ").at(-1);
+    element.title = date.toLocaleString(locale, { dateStyle: "full", timeStyle: "long", hourCycle });
   }
   document.querySelectorAll("time[data-local]").forEach(localise);
 
@@ -51,6 +52,18 @@
       }
     }
   });
+
+  // The menu closes when attention goes elsewhere.
+  const menu = document.querySelector("[data-menu]");
+  if (menu) {
+    document.addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
+    menu.addEventListener("focusout", (event) => { if (event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false; });
+    menu.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !menu.open) return;
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    });
+  }
 
   const summary = document.querySelector(".error-summary");
   if (summary) summary.focus();
