@@ -951,7 +951,8 @@ def age_seconds(job, since="created_at"):
 
 
 def seconds_between(earlier, later):
-    return db.value("SELECT (julianday(?) - julianday(?)) * 86400.0", (later, earlier))
+    """To the millisecond; ``None`` where one of them is no time."""
+    return db.value("SELECT round((julianday(?) - julianday(?)) * 86400.0, 3)", (later, earlier))
 
 
 def files(job_id):

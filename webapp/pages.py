@@ -200,7 +200,7 @@ def _times(row):
     ``usually`` takes, from when on that is long (``late_after``, seconds), and whether it is ``late``."""
     if row["status"] not in jobs.IN_FLIGHT:
         took = jobs.seconds_between(row["started_at"], row["finished_at"])
-        return {"took": None if took is None else messages.clock(took)}
+        return {"took": None if took is None else messages.clock(max(1, took))}
     elapsed = jobs.age_seconds(row, "started_at" if row["started_at"] else "created_at") or 0
     usual = jobs.usual_seconds(row["kind"])
     times = {"elapsed": messages.clock(elapsed), "usually": None, "late_after": None, "late": False}

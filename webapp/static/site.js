@@ -22,6 +22,9 @@
     element.title = full;
   }
   document.querySelectorAll("time[data-local]").forEach(localise);
+  for (const zone of document.querySelectorAll("[data-zone]")) {
+    zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone || zone.textContent;
+  }
 
   // A second press does nothing. The buttons are not disabled: their name and value must be sent.
   for (const form of document.querySelectorAll("form[data-once]")) {
