@@ -574,7 +574,7 @@ def _worked(someone, clock, at, seconds, interrupted=False):
     jobs.succeed(job, attempt, "{}")
 
 
-def test_usually_is_the_median_of_the_newest_that_nothing_interrupted(clock, person, worker):
+def test_usually_is_the_median_of_the_newest_that_nothing_interrupted(clock, person, worker, monkeypatch):
     worker("held")
     someone = person(points=100)
     for n, seconds in enumerate((50, 40)):
@@ -584,9 +584,11 @@ def test_usually_is_the_median_of_the_newest_that_nothing_interrupted(clock, per
     assert jobs.usual_seconds("paced_again") is None
     _worked(someone, clock, 3000, 10)
     assert jobs.usual_seconds("paced_again") == pytest.approx(40, abs=0.01) and jobs.usual_seconds("slow") is None
-    for n in range(20):
-        _worked(someone, clock, 10_000 + 1000 * n, 100)
+    for n in range(40):
+        _worked(someone, clock, 10_000 + 1000 * n, 30 if n < 20 else 100)
     assert jobs.usual_seconds("paced_again") == pytest.approx(100, abs=0.01)  # what is older no longer counts
+    monkeypatch.setattr(jobs, "USUAL_LOOK_BACK_JOBS", 20)
+    assert jobs.usual_seconds("paced_again") == pytest.approx(100, abs=0.01)  # nor is it looked at
 
 
 @pytest.mark.parametrize("moment, late", [(BEFORE, False), (AT, False), (AFTER, True)])

@@ -986,12 +986,14 @@ def place(job):
 def usual_seconds(kind):
     """How long this kind works as a rule, from claim to finish: the median of its newest successes that nothing
     interrupted. ``None`` where too few of them are known."""
-    # By the index that expiry has, and never further back than a look may cost.
+    # By the index that expiry has, never further back than a look may cost; of the rows that do not count only
+    # what stands before their results is read.
     found = [row["seconds"] for row in db.rows(
-        "SELECT (julianday(j.finished_at) - julianday(j.started_at)) * 86400 AS seconds FROM (SELECT rowid FROM jobs "
-        "WHERE finished_at IS NOT NULL AND expired_at IS NULL ORDER BY finished_at DESC LIMIT ?) newest "
-        "CROSS JOIN jobs j ON j.rowid = newest.rowid WHERE j.kind = ? AND j.status = 'succeeded' "
-        "AND j.attempts_spent = 0 AND j.releases = 0 AND j.finished_at >= j.started_at LIMIT ?",
+        "SELECT (julianday(finished_at) - julianday(started_at)) * 86400 AS seconds FROM jobs WHERE rowid IN ("
+        "SELECT j.rowid FROM (SELECT rowid, finished_at FROM jobs WHERE finished_at IS NOT NULL AND expired_at IS NULL "
+        "ORDER BY finished_at DESC LIMIT ?) newest CROSS JOIN jobs j ON j.rowid = newest.rowid "
+        "WHERE j.kind = ? AND j.status = 'succeeded' AND j.attempts_spent = 0 AND j.releases = 0 "
+        "ORDER BY newest.finished_at DESC LIMIT ?) AND finished_at >= started_at",
         (USUAL_LOOK_BACK_JOBS, kind, USUAL_OF_MOST))]
     return statistics.median(found) if len(found) >= USUAL_OF_LEAST else None
 
