@@ -153,6 +153,12 @@ def test_who_is_not_signed_in_is_led_there_and_back(app, signed_in):
     assert back.headers["Location"] == path and client.get(path).status_code == 200
 
 
+def test_who_asks_too_early_for_a_report_of_their_own_is_not_told_that_it_is_somebody_elses(app, person):
+    someone = person()
+    answer = someone.get(f"/jobs/{someone.submit('free').json['job']['id']}/report.html")
+    assert answer.status_code == 404 and "somebody else" not in answer.text
+
+
 @pytest.mark.parametrize("path", ["/jobs/x", "/jobs/" + "u" * 26, "/jobs/" + "0" * 27, "/jobs/%00", "/nowhere"])
 def test_what_is_no_number_of_ours_is_not_given_as_one(client, path):
     answer = client.get(path)

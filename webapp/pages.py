@@ -495,12 +495,12 @@ def _error(error):
 def _lost():
     """What a 404 about one piece of work adds: the number to tell us, and where to sign in. The same whether it
     exists or not."""
-    job_id = (request.view_args or {}).get("job_id", "")
-    if not jobs.is_id(job_id):
+    job_id = (request.view_args or {}).get("job_id", "").lower()
+    if request.endpoint not in ("pages.job", "pages.cancel", "pages.retry") or not jobs.is_id(job_id):
         return {}
     viewer = g.get("viewer")
     signed_in = viewer is not None and viewer["email"] is not None
-    return {"heading": _("We cannot show you this"), "lost_number": job_id.lower(),
+    return {"heading": _("We cannot show you this"), "lost_number": job_id,
             "sentence": _("It does not exist, or somebody else asked for it."),
             "login_href": None if signed_in else url_for("pages.login", next=url_for("pages.job", job_id=job_id))}
 
