@@ -322,6 +322,106 @@ def test_a_joiners_cancel_only_leaves_and_the_owner_ends_nothing_others_wait_for
     assert owner.post(f"/api/jobs/{job_id}/cancellation").json["error"]["code"] == "CANCELLED"
 
 
+# ------------------------------------------------------------------------ if the server stopped now
+
+ENDS = "If the server stopped now: it would end"
+GOES_ON = "If the server stopped now: it would go on by itself afterwards"
+IF_STOPPED = {  # what has happened to it, and what its page says then
+    "waits": ("slow", "", f"{GOES_ON}. No points have been used yet."),
+    "before the charge": ("slow", "claim", f"{ENDS}, and no points would be used."),
+    "after the charge": ("slow", "claim charge", f"{ENDS}, and the 1 point it has used would be returned."),
+    "returned by the kind": ("slow", "claim charge refund", f"{ENDS}. Its points have been returned already."),
+    "cancelled before the charge": ("slow", "claim cancel", f"{ENDS}, and no points would be used."),
+    "cancelled after the charge": ("slow", "claim charge cancel",
+                                   f"{ENDS}. You cancelled after 1 point had been used: it is kept."),
+    "returned, then cancelled": ("slow", "claim charge refund cancel", f"{ENDS}. Its points have been returned already."),
+    "repeatable, before the charge": ("again", "claim", f"{GOES_ON}. No points have been used yet."),
+    "repeatable, after the charge": ("again", "claim charge", f"{GOES_ON}, and the 1 point would not be used twice."),
+    "repeatable, returned": ("again", "claim charge refund", f"{GOES_ON}. Its points have been returned already."),
+    "repeatable, waits again": ("again", "claim charge die", f"{GOES_ON}, and the 1 point would not be used twice."),
+    "repeatable, cancelled": ("again", "claim charge cancel",
+                              f"{ENDS}. You cancelled after 1 point had been used: it is kept."),
+    "its last attempt": ("again", "claim charge die claim die claim",
+                         f"{ENDS}, and the 1 point it has used would be returned."),
+    "its last attempt, not charged": ("again", "claim die claim die claim", f"{ENDS}, and no points would be used."),
+}
+
+
+def _die(job_id):
+    """The worker of this job dies: nobody holds its lock file."""
+    (db.store.path.parent / "workers" / "somebody.lock").touch()
+    jobs.poll(job_id)
+    (db.store.path.parent / "workers" / "somebody.lock").unlink()
+
+
+@pytest.mark.parametrize("state", IF_STOPPED)
+def test_what_is_said_of_a_stop_is_what_then_happens(app, person, state):
+    kind, happened, sentence = IF_STOPPED[state]
+    someone = person(points=3)
+    job_id = someone.submit(kind).json["job"]["id"]
+    for step in happened.split():
+        attempt = jobs.get(job_id)["attempt"]
+        {"claim": _claim, "charge": lambda: jobs.charge(job_id, attempt), "die": lambda: _die(job_id),
+         "refund": lambda: jobs.refund(job_id, attempt, "brought nothing"),
+         "cancel": lambda: jobs.cancel(job_id, someone.id)}[step]()
+    page = someone.get(f"/jobs/{job_id}").text
+    assert f">{sentence}</p>" in page and page.count("If the server stopped now") == 1
+    before = someone.balance()
+    _die(job_id)
+    told, came_back = someone.job(job_id), someone.balance() - before
+    if sentence.startswith(GOES_ON):
+        assert told["status"] == "pending" and came_back == 0
+        _claim()
+        assert jobs.charge(job_id, jobs.get(job_id)["attempt"]) is ("No points have been used yet" in sentence)
+    else:
+        assert told["status"] == "failed" and came_back == ("would be returned" in sentence)
+        assert told["money"] == ("refunded" if "returned" in sentence else "consumed" if "kept" in sentence else "none")
+
+
+def test_of_what_is_free_or_shared_or_over_no_stop_is_spoken(service, person):
+    someone = person()
+    free = someone.submit("shared", seconds=30).json["job"]["id"]
+    over = someone.finished(someone.submit("paid").json["job"]["id"])["id"]
+    assert "If the server stopped" not in someone.get(f"/jobs/{free}").text + someone.get(f"/jobs/{over}").text
+
+
+def test_a_ledger_that_cannot_be_read_leaves_the_page_and_says_nothing_of_a_stop(app, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    _claim()
+    db.store.write(lambda: db.execute("ALTER TABLE ledger_entries RENAME TO hidden"))
+    answer = someone.get(f"/jobs/{job_id}")
+    db.store.write(lambda: db.execute("ALTER TABLE hidden RENAME TO ledger_entries"))
+    assert answer.status_code == 200 and "If the server stopped" not in answer.text
+
+
+# ------------------------------------------------------------------------------------- who else waits
+
+def test_everybody_reads_how_many_others_wait_for_the_same(app, person):
+    people = [person(points=0) for _ in range(3)]
+    job_id, *_ = [one.submit("shared", text="x").json["job"]["id"] for one in people]
+    people[1].submit("shared", key="once more", text="x")  # one person, whatever they send
+    assert [one.job(job_id)["others"] for one in people] == [2, 2, 2]
+    assert "Shared with 2 others" in people[0].get(f"/jobs/{job_id}").text
+    people[2].post(f"/api/jobs/{job_id}/cancellation")
+    assert [one.job(job_id)["others"] for one in people] == [1, 1, 2]
+    assert "Shared with 1 other:" in people[0].get(f"/jobs/{job_id}").text
+
+
+def test_nobody_else_waits_for_what_is_not_shared_or_over(service, person):
+    one, two = person(), person()
+    for who in (one, two):
+        job_id = who.submit("shared", text="x").json["job"]["id"]
+    assert [one.finished(job_id)["others"], two.job(job_id)["others"]] == [0, 0]
+    assert one.job(one.submit("slow", seconds=30).json["job"]["id"])["others"] == 0
+
+
+def test_who_waits_reads_how_many_are_before_it(app, person):
+    first, second, third = (person().submit("paid").json["job"] for _ in range(3))
+    assert [job["message"] for job in (first, second, third)] == [
+        "Waiting for a free place.", "Waiting for a free place: 1 before it.", "Waiting for a free place: 2 before it."]
+
+
 # ------------------------------------------------------------------------------------- endings
 
 def test_a_refusal_returns_the_point_and_says_why_in_both_languages(service, person):

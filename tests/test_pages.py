@@ -130,3 +130,261 @@ def test_the_generic_result_page_names_what_it_shows_in_both_languages(service, 
     client.set_cookie("lang", "ja")
     assert "終えた区間" in client.get(job_id).text
     assert "終えた区間" in client.get(f"{job_id}/report.html").text
+
+
+# --------------------------------------------------------------------- what is somebody else's, or nowhere
+
+NOWHERE = "01k0000000000000000000000z"
+
+
+def test_a_404_of_one_piece_of_work_says_the_number_and_is_the_same_whether_it_exists(settings):
+    app = create_app(settings(SUPPORT_CONTACT="help@example.org"))
+    owner, other = Person(app, "o@example.org", 3), Person(app, "x@example.org", 3)
+    job_id = owner.submit("slow").json["job"]["id"]
+    for look in (other.get, app.test_client().get):
+        theirs, nowhere = look(f"/jobs/{job_id}"), look(f"/jobs/{NOWHERE}")
+        assert theirs.status_code == nowhere.status_code == 404
+        assert theirs.text == nowhere.text.replace(NOWHERE, job_id)
+        assert f'class="number">{job_id}<' in theirs.text and "they are not lost" in theirs.text
+        assert "mailto:help@example.org" in theirs.text and jobs.get(job_id)["number"] not in theirs.text
+    assert app.test_cli_runner().invoke(args=["jobs", "show", job_id]).exit_code == 0
+    assert "sign in" not in other.get(f"/jobs/{job_id}").text
+
+
+def test_who_is_not_signed_in_is_led_there_and_back(app, signed_in):
+    client = signed_in()
+    page = client.get("/kinds/slow").text
+    path = _send(client, "/kinds/slow", page, text="mine").headers["Location"]
+    client.post("/logout", data={"csrf_token": _field(page, "csrf_token")})
+    told = client.get(path)
+    assert told.status_code == 404 and f'href="/login?next={path}"' in told.text
+    form = client.get(f"/login?next={path}").text
+    back = client.post("/login", data={"csrf_token": _field(form, "csrf_token"), "next": path,
+                                       "email": "p@example.org", "password": "right"})
+    assert back.headers["Location"] == path and client.get(path).status_code == 200
+
+
+def test_who_asks_too_early_for_a_report_of_their_own_is_not_told_that_it_is_somebody_elses(app, person):
+    someone = person()
+    answer = someone.get(f"/jobs/{someone.submit('free').json['job']['id']}/report.html")
+    assert answer.status_code == 404 and "somebody else" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/jobs/x", "/jobs/" + "u" * 26, "/jobs/" + "0" * 27, "/jobs/%00", "/nowhere"])
+def test_what_is_no_number_of_ours_is_not_given_as_one(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 404 and "tell us this number" not in answer.text
+
+
+# ------------------------------------------------------------------------------------------- history
+
+@pytest.fixture
+def ended(service, person):
+    """Somebody with one piece of work of each ending: its id by how it ended."""
+    someone = person(points=9)
+    made = {name: someone.submit(kind, **params).json["job"]["id"] for name, kind, params in (
+        ("succeeded", "paid", {}), ("failed", "refusing", {}), ("cancelled", "slow", {"seconds": 30}))}
+    with gevent.Timeout(10):
+        while someone.job(made["cancelled"])["money"] != "consumed":
+            gevent.sleep(0.01)
+    someone.post(f"/api/jobs/{made['cancelled']}/cancellation")
+    for job_id in made.values():
+        someone.finished(job_id)
+    someone.made = made
+    return someone
+
+
+def _listed(page):
+    return re.findall(r'class="stretched title" href="/jobs/(\w+)"', page)
+
+
+def test_cancelled_is_its_own_status_in_the_history(ended):
+    made = ended.made
+    assert _listed(ended.get("/history").text) == [made["cancelled"], made["failed"], made["succeeded"]]
+    for status in ("succeeded", "failed", "cancelled"):
+        page = ended.get(f"/history?status={status}").text
+        assert _listed(page) == [made[status]] and re.findall(r'class="badge (\w+)"', page) == [status]
+        assert f'value="{status}" selected' in page
+    assert "kept (balance" in ended.get("/history?status=cancelled").text
+    failed = ended.get("/history?status=failed").text
+    assert "Not today." in failed and "has been returned" in failed
+    assert [job["id"] for job in ended.get("/api/jobs?status=cancelled").json["jobs"]] == [made["cancelled"]]
+    assert {job["id"] for job in ended.get("/api/jobs?status=failed").json["jobs"]} == {made["cancelled"], made["failed"]}
+    assert 'class="badge cancelled"' in ended.get(f"/jobs/{made['cancelled']}").text
+
+
+def test_filters_and_pager_keep_each_other(app, person):
+    someone = person(points=0)
+    ids = [someone.submit("free", text=str(n)).json["job"]["id"] for n in range(22)]
+    someone.submit("shared")
+    page = someone.get("/history?kind=free&status=pending").text
+    older, = re.findall(r'class="pager"><a class="btn quiet" href="([^"]+)"', page)
+    assert _listed(page) == ids[:1:-1]
+    page = someone.get(older.replace("&amp;", "&")).text
+    assert _listed(page) == [ids[1], ids[0]] and "pager" not in page
+    assert 'value="free" selected' in page and 'value="pending" selected' in page
+
+
+@pytest.mark.parametrize("query", ["status=x", "kind=x", "kind=%00&status=%27", "status=failed&kind=free", "cursor=0"])
+def test_a_filter_that_finds_nothing_has_a_way_back(app, person, query):
+    someone = person()
+    someone.submit("free")
+    answer = someone.get(f"/history?{query}")
+    assert answer.status_code == 200 and not _listed(answer.text) and 'href="/history">Show everything' in answer.text
+
+
+@pytest.mark.parametrize("cursor", ["x", "%00", "-1", "9" * 40, "%F0%9F%98%80", "%FF"])
+def test_a_cursor_that_nobody_gave_out_is_harmless(app, person, cursor):
+    someone = person()
+    someone.submit("free")
+    assert [someone.get(f"/{page}?cursor={cursor}").status_code for page in ("history", "points")][0] == 200
+    assert someone.get(f"/points?cursor={cursor}").status_code == 200
+
+
+def test_a_kind_that_is_gone_can_still_be_filtered_by(ended, app):
+    del app.kinds["paid"]
+    page = ended.get("/history?kind=paid").text
+    assert _listed(page) == [ended.made["succeeded"]] and 'value="paid" selected' in page
+
+
+def test_a_retry_is_recognised(ended):
+    again = ended.post(f"/api/jobs/{ended.made['failed']}/retry").json["job"]["id"]
+    ended.finished(again)
+    page = ended.get("/history?kind=refusing").text
+    assert _listed(page) == [again, ended.made["failed"]] and page.count("Tried again") == 1
+    assert f'href="/jobs/{ended.made["failed"]}"' in ended.get(f"/jobs/{again}").text
+
+
+# ---------------------------------------------------------------------------------- points, the receipt
+
+def _statement(someone, lang="en"):
+    """Each movement as text: what, the number's link, why, how many, the balance."""
+    page = someone.get("/points", headers={"Accept-Language": lang}).text
+    rows = re.findall(r"<tr>\s*<td>(.*?)</tr>", page.partition("<tbody>")[2], re.S)
+    return [" ".join(re.sub(r"<time.*?</time>|<[^>]+>", " ", row).split()) for row in rows], page
+
+
+def test_every_movement_says_what_for_and_why_in_the_viewers_language(ended):
+    number = {name: jobs.get(job_id)["number"] for name, job_id in ended.made.items()}
+    ledger.grant(ended.id, 2, "Welcome points")
+    lines, page = _statement(ended)
+    assert lines[0] == "Welcome points +2 9" and lines[-1] == "for a test +9 9"
+    assert sorted(line.rpartition(" ")[0] for line in lines[1:-1]) == sorted([
+        f"Used for Paid {number['succeeded']} −1", f"Used for Refusing {number['failed']} −1",
+        f"Returned for Refusing {number['failed']} Not today. +1",
+        f"Used for Slow {number['cancelled']} Kept: you cancelled after it had been used. −1"])
+    assert all(f'href="/jobs/{job_id}">{number[name]}</a>' in page for name, job_id in ended.made.items())
+    japanese = " ".join(_statement(ended, "ja")[0])
+    assert "登録時のポイント +2" in japanese and "今日はできません。 +1" in japanese and "お返しはありません。" in japanese
+
+
+@pytest.mark.parametrize("ends, why", [
+    ("INTERRUPTED", "The server stopped while this was being worked on."),
+    ("TIMED_OUT", "This took longer than allowed and was stopped."),
+    ("the kind", "It brought nothing."), ("an operator", "Looked it up.")])
+def test_what_was_returned_says_why(app, person, ends, why):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    attempt = jobs.claim("w", ["slow"])[0]["attempt"]
+    jobs.charge(job_id, attempt)
+    if ends == "the kind":
+        jobs.refund(job_id, attempt, "It brought nothing.")
+    else:
+        jobs.fail(job_id, attempt, "INTERRUPTED" if ends == "an operator" else ends)
+        if ends == "an operator":
+            jobs.settle_by_hand(job_id, keep=False, by="ann", note="Looked it up.")
+    assert _statement(someone)[0][0] == f"Returned for Slow {jobs.get(job_id)['number']} {why} +1 3"
+
+
+def test_what_is_set_aside_is_said_with_a_link(app, person):
+    someone = person(points=5)
+    waits, charged = (someone.submit(kind).json["job"]["id"] for kind in ("paid", "slow"))
+    jobs.charge(charged, jobs.claim("w", ["slow"])[0]["attempt"])
+    _lines, page = _statement(someone)
+    aside = page.partition('class="promised"')[2].partition("</ul>")[0]
+    assert re.findall(r'href="/jobs/(\w+)"', aside) == [waits] and "1 is set aside" in page and "use 3 now" in page
+    assert '<p class="big">4' in page
+
+
+def _receipt(page):
+    ticket = page.partition('class="ticket-body"')[2].partition("</section>")[0]
+    return dict(re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", ticket))
+
+
+def test_the_receipt_says_what_was_used_returned_and_kept(ended):
+    receipt = {name: _receipt(ended.get(f"/jobs/{job_id}").text) for name, job_id in ended.made.items()}
+    told = {name: {label: lines.get(label) for label in ("Outcome", "Used", "Returned", "Kept")}
+            for name, lines in receipt.items()}
+    assert told == {
+        "succeeded": {"Outcome": "Done", "Used": "1 point", "Returned": None, "Kept": None},
+        "failed": {"Outcome": "Failed", "Used": "1 point", "Returned": "1 point", "Kept": None},
+        "cancelled": {"Outcome": "Cancelled", "Used": "1 point", "Returned": None, "Kept": "1 point"}}
+    for lines in receipt.values():
+        assert all("<time" in lines[label] for label in ("Sent", "Started", "Ended"))
+
+
+def test_trying_again_says_that_finished_steps_are_not_repeated(app, person):
+    someone = person()
+    plain, stepped = (someone.submit(kind).json["job"]["id"] for kind in ("paid", "again"))
+    for job in jobs.claim("w", ["paid", "again"], most=2):
+        if job["id"] == stepped:
+            jobs.keep_step(stepped, 1, "fetch", "{}")
+        jobs.fail(job["id"], 1, "INTERNAL_ERROR")
+    assert "1 finished step is not repeated." in someone.get(f"/jobs/{stepped}").text
+    page = someone.get(f"/jobs/{plain}").text
+    assert "finished step" not in page and "Costs 1 point; you have 3." in page
+
+
+# ------------------------------------------------------------------------------ while you were away
+
+def _dies(someone):
+    job_id = someone.submit("slow").json["job"]["id"]
+    jobs.charge(job_id, jobs.claim("dead", ["slow"])[0]["attempt"])
+    (db.store.path.parent / "workers" / "dead.lock").touch()
+    return job_id
+
+
+@pytest.mark.parametrize("path, status", [
+    ("/", 200), ("/kinds/slow", 200), ("/history", 200), ("/history?status=x", 200), ("/points", 200), ("/nowhere", 404),
+    (f"/jobs/{NOWHERE}", 404), ("/kinds/nothing", 404), ("/account", 200), ("/language", 405)])
+def test_every_page_tells_of_an_interruption_errors_included(app, person, path, status):
+    someone = person()
+    job_id = _dies(someone)
+    answer = someone.get(path)
+    assert answer.status_code == status and "While you were away" in answer.text
+    assert f'href="/jobs/{job_id}"' in answer.text and "The 1 point it had used has been returned (balance 3)." in answer.text
+
+
+def test_only_seeing_its_page_ends_it(app, person):
+    someone, other = person(), person()
+    job_id = _dies(someone)
+    client = someone._client
+    for look in (lambda: someone.get("/history"), lambda: someone.job(job_id), lambda: other.get(f"/jobs/{job_id}"),
+                 lambda: client.head(f"/jobs/{job_id}", headers=someone.headers)):
+        look()
+        assert "While you were away" in someone.get("/").text
+    assert "While you were away" not in someone.get(f"/jobs/{job_id}").text + someone.get("/").text
+
+
+def test_a_guest_is_told_too(app):
+    client = app.test_client()
+    job_id = _send(client, "/kinds/free", client.get("/kinds/free").text, text="x").headers["Location"].rpartition("/")[2]
+    jobs.claim("dead", ["free"])
+    (db.store.path.parent / "workers" / "dead.lock").touch()
+    assert all("While you were away" in client.get(path).text for path in ("/", "/login", "/nowhere"))
+    assert client.get(f"/jobs/{job_id}").status_code == 200 and "While you were away" not in client.get("/login").text
+
+
+@pytest.mark.parametrize("broken", ["ledger_entries", "job_watchers"])
+def test_a_database_that_cannot_be_read_breaks_no_page(app, person, broken):
+    someone = person()
+    job_id = _dies(someone)
+    jobs.poll(job_id)
+    db.store.write(lambda: db.execute(f"ALTER TABLE {broken} RENAME TO hidden"))
+    answers = {path: someone.get(path) for path in ("/", "/nowhere", "/history", f"/jobs/{job_id}")}
+    db.store.write(lambda: db.execute(f"ALTER TABLE hidden RENAME TO {broken}"))
+    assert all("</html>" in answer.text for answer in answers.values())
+    assert (answers["/"].status_code, answers["/nowhere"].status_code) == (200, 404)
+    if broken == "ledger_entries":  # one part that fails takes no other along
+        assert answers["/history"].status_code == answers[f"/jobs/{job_id}"].status_code == 200
+        assert "While you were away" in answers["/"].text

@@ -11,7 +11,7 @@ import gevent
 import pytest
 
 from tests.conftest import ROOT, START, Person
-from webapp import create_app, db, incidents, jobs, recovery, workers
+from webapp import create_app, db, incidents, jobs, messages, recovery, workers
 from webapp.runner import files_folder
 from webapp.service import Service
 
@@ -557,3 +557,71 @@ def test_whoever_joins_is_not_cancelled_by_somebody_else(clock, app, person, wor
     assert answer.status_code == 503 and "being cancelled" in answer.json["title"]
     jobs.fail(job, 1, "CANCELLED")
     assert joiner.submit("shared", text="x").status_code == 202
+
+
+# ---------------------------------------------------------------------------- how long it usually takes
+
+def _worked(someone, clock, at, seconds, interrupted=False):
+    """One success that took so long from claim to finish, after it had waited for 100 s."""
+    clock(at)
+    job = someone.submit("paced_again").json["job"]["id"]
+    clock(at + 100)
+    attempt = jobs.claim("w", ["paced_again"])[0]["attempt"]
+    if interrupted:
+        jobs.release(job, attempt, 10)
+        attempt = jobs.claim("w", ["paced_again"])[0]["attempt"]
+    clock(at + 100 + seconds)
+    jobs.succeed(job, attempt, "{}")
+
+
+def test_usually_is_the_median_of_the_newest_that_nothing_interrupted(clock, person, worker, monkeypatch):
+    worker("held")
+    someone = person(points=100)
+    for n, seconds in enumerate((50, 40)):
+        _worked(someone, clock, 1000 * n, seconds)
+    assert jobs.usual_seconds("paced_again") is None  # two say little
+    _worked(someone, clock, 2000, 140, interrupted=True)
+    assert jobs.usual_seconds("paced_again") is None
+    _worked(someone, clock, 3000, 10)
+    assert jobs.usual_seconds("paced_again") == pytest.approx(40, abs=0.01) and jobs.usual_seconds("slow") is None
+    for n in range(40):
+        _worked(someone, clock, 10_000 + 1000 * n, 30 if n < 20 else 100)
+    assert jobs.usual_seconds("paced_again") == pytest.approx(100, abs=0.01)  # what is older no longer counts
+    monkeypatch.setattr(jobs, "USUAL_LOOK_BACK_JOBS", 20)
+    assert jobs.usual_seconds("paced_again") == pytest.approx(100, abs=0.01)  # nor is it looked at
+
+
+@pytest.mark.parametrize("moment, late", [(BEFORE, False), (AT, False), (AFTER, True)])
+def test_longer_than_usual_is_said_after_one_and_a_half_times_and_five_seconds(clock, person, worker, moment, late):
+    worker("held")
+    someone = person(points=9)
+    for n in range(3):
+        _worked(someone, clock, 1000 * n, 40)
+    clock(5000)
+    job = working(someone, "w", "paced_again")
+    clock(5000 + 1.5 * 40 + 5 + moment)
+    page = someone.get(f"/jobs/{job}").text
+    assert "about 40 seconds" in page and 'data-late-after-seconds="65"' in page
+    assert ('data-late-after-seconds="65">This is taking longer' in page) == late
+
+
+def test_what_waits_is_not_said_to_be_worked_on(clock, person, worker):
+    worker("held")
+    someone = person(points=9)
+    for n in range(3):
+        _worked(someone, clock, 1000 * n, 40)
+    clock(5000)
+    job = someone.submit("paced_again").json["job"]["id"]
+    clock(5500)
+    assert 'data-late-after-seconds="65" hidden>' in someone.get(f"/jobs/{job}").text
+
+
+@pytest.mark.parametrize("seconds, en, ja", [
+    (0.2, "about 1 second", "約1秒"), (9.4, "about 9 seconds", "約9秒"), (38, "about 40 seconds", "約40秒"),
+    (57.4, "about 55 seconds", "約55秒"), (57.5, "about 1 minute", "約1分"), (89, "about 1 minute", "約1分"),
+    (91, "about 2 minutes", "約2分"), (3569, "about 59 minutes", "約59分"), (3570, "about 1 hour", "約1時間"),
+    (5500, "about 2 hours", "約2時間")])
+def test_a_duration_is_said_as_people_do(app, seconds, en, ja):
+    for lang, said in (("en", en), ("ja", ja)):
+        with app.test_request_context(headers={"Accept-Language": lang}):
+            assert messages.duration(seconds) == said

@@ -14,6 +14,7 @@ import logging
 import os
 import secrets
 import sqlite3
+import statistics
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -60,6 +61,8 @@ POLL_PATIENCE_SECONDS = 0.25
 # A worker that could not store how its work ended tries at least this often, and whoever finds it overdue lets
 # it go first for twice as long.
 END_RETRY_SECONDS = 1.0
+# What 'usually' goes by: the newest successes of a kind, among so many of any kind.
+USUAL_OF_LEAST, USUAL_OF_MOST, USUAL_LOOK_BACK_JOBS = 3, 20, 1000
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _encode_params = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False).encode
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
@@ -751,7 +754,7 @@ def _interrupt(job, code, reason, verdict, values):
     ``verdict``: the condition, judged in the same statement. Returns the row, or ``None`` if the
     verdict does not hold (somebody else was faster, or it lives).
     """
-    again = ("(on_interrupt = 'retry' AND attempts_spent + 1 < max_attempts AND cancel_requested_at IS NULL)")
+    again = _tried_again()
     found = db.execute(
         f"UPDATE jobs SET status = CASE WHEN {again} THEN 'pending' ELSE 'failed' END, "
         f"settlement = CASE WHEN {again} THEN 'none' ELSE 'due' END, "
@@ -775,10 +778,41 @@ def _interrupt(job, code, reason, verdict, values):
     return after
 
 
+def _tried_again():
+    """Whether an attempt that is interrupted now is followed by another: a condition on the job's row."""
+    return "(on_interrupt = 'retry' AND attempts_spent + 1 < max_attempts AND cancel_requested_at IS NULL)"
+
+
+def settling(job):
+    """What settling this job does to its points, or would do if it failed as it stands: ``(outcome, points)``.
+
+    ``none``: nothing was used; ``refunded``: returned already, by the kind; ``kept``: its owner cancelled after
+    the charge, or an operator kept it; ``returned``: they are returned.
+    """
+    entries = {entry["kind"]: entry["points"] for entry in ledger.of_job(job["id"])}
+    points = -entries.get("consume", 0)
+    if not points or "refund" in entries:
+        return ("refunded" if points else "none"), points
+    cancelled = job["cancel_requested_at"] is not None and job["error_code"] in (None, "CANCELLED")
+    return ("kept" if cancelled or job["kept_by"] else "returned"), points
+
+
+def if_stopped(job):
+    """What would become of a job in flight if the server stopped now, without a word: ``(goes_on, outcome,
+    points)``. ``goes_on``: it stays in the queue, or another attempt follows; else it ends, and ``settling``
+    says how. ``None`` where the ledger cannot be read."""
+    try:
+        goes_on = job["status"] == "pending" or bool(
+            db.value(f"SELECT {_tried_again()} FROM jobs WHERE id = ?", (job["id"],)))
+        return (goes_on, *settling(job))
+    except Exception:  # as for ``money``: looking breaks no page
+        return None
+
+
 @db.verb
 def settle(job_id, note=None):
-    """Bring the points of a failed job into order: what it consumed is returned, unless its owner
-    cancelled after the charge or an operator kept it. Idempotent; may be torn and run twice at once.
+    """Bring the points of a failed job into order, as ``settling`` says: what it consumed is returned, unless
+    its owner cancelled after the charge or an operator kept it. Idempotent; may be torn and run twice at once.
 
     If the ledger cannot be read, the job is ``unknown`` and the operator is told; every later call
     tries again. ``note`` stands with a refund in the statement. Returns the settlement.
@@ -788,8 +822,8 @@ def settle(job_id, note=None):
         return job and job["settlement"]
     try:
         with db.savepoint():
-            cancelled = job["error_code"] == "CANCELLED" and job["cancel_requested_at"] is not None
-            points = 0 if cancelled or job["kept_by"] else ledger.refund(job_id, note)
+            outcome, _ = settling(job)
+            points = ledger.refund(job_id, note) if outcome == "returned" else 0
             db.execute("UPDATE jobs SET settlement = 'settled' WHERE id = ?", (job_id,))
             _event(job, "settled", points=points, balance=ledger.balance(job["user_id"]))
         incidents.resolve(job_id, LOOKUP_FAILED)
@@ -862,6 +896,11 @@ def get(job_id):
     return db.one("SELECT * FROM jobs WHERE id = ?", (job_id,))
 
 
+def is_id(text):
+    """Whether this text has the form of a job's id; not whether there is one."""
+    return len(text) == 26 and set(text.upper()) <= set(_ALPHABET)
+
+
 def find(text):
     """The job with this id or number (as a person types it), or ``None``."""
     return db.one("SELECT * FROM jobs WHERE id = ? OR number = ?", (text.strip().lower(), text.strip().upper()))
@@ -906,9 +945,14 @@ def exclusive_key(kind, user_id):
     return f"{kind.name}:{user_id}" if kind.exclusive else None
 
 
-def age_seconds(job):
-    """Since it was asked for, by the database's clock."""
-    return db.value("SELECT (julianday('now') - julianday(?)) * 86400.0", (job["created_at"],))
+def age_seconds(job, since="created_at"):
+    """Since it was asked for (or began: ``started_at``), by the database's clock."""
+    return seconds_between(job[since], "now")
+
+
+def seconds_between(earlier, later):
+    """To the millisecond; ``None`` where one of them is no time."""
+    return db.value("SELECT round((julianday(?) - julianday(?)) * 86400.0, 3)", (later, earlier))
 
 
 def files(job_id):
@@ -925,15 +969,54 @@ def watchers(job_id):
     return db.value("SELECT count(DISTINCT user_id) FROM job_watchers WHERE job_id = ? AND left_at IS NULL", (job_id,))
 
 
+def others(job, user_id):
+    """How many other people wait for the same; 0 for what is final or not shared."""
+    if job["share_key"] is None or job["status"] not in IN_FLIGHT:
+        return 0
+    return db.value("SELECT count(DISTINCT user_id) FROM job_watchers WHERE job_id = ? AND left_at IS NULL "
+                    "AND user_id <> ?", (job["id"], user_id))
+
+
+def place(job):
+    """How many wait before it, of any kind: the oldest is claimed first."""
+    return db.value("SELECT count(*) FROM jobs WHERE status = 'pending' AND (created_at, id) < (?, ?)",
+                    (job["created_at"], job["id"]))
+
+
+def usual_seconds(kind):
+    """How long this kind works as a rule, from claim to finish: the median of its newest successes that nothing
+    interrupted. ``None`` where too few of them are known."""
+    # By the index that expiry has, never further back than a look may cost; of the rows that do not count only
+    # what stands before their results is read.
+    found = [row["seconds"] for row in db.rows(
+        "SELECT (julianday(finished_at) - julianday(started_at)) * 86400 AS seconds FROM jobs WHERE rowid IN ("
+        "SELECT j.rowid FROM (SELECT rowid, finished_at FROM jobs WHERE finished_at IS NOT NULL AND expired_at IS NULL "
+        "ORDER BY finished_at DESC LIMIT ?) newest CROSS JOIN jobs j ON j.rowid = newest.rowid "
+        "WHERE j.kind = ? AND j.status = 'succeeded' AND j.attempts_spent = 0 AND j.releases = 0 "
+        "ORDER BY newest.finished_at DESC LIMIT ?) AND finished_at >= started_at",
+        (USUAL_LOOK_BACK_JOBS, kind, USUAL_OF_MOST))]
+    return statistics.median(found) if len(found) >= USUAL_OF_LEAST else None
+
+
+def steps_kept(job_id):
+    """How many finished steps a retry would not repeat."""
+    return db.value("SELECT count(*) FROM job_steps WHERE job_id = ?", (job_id,))
+
+
 def listing(user_id=None, *, kind=None, status=None, before=None, limit=20):
-    """Jobs (without params and result), newest first, below the id ``before``; of one person if given."""
+    """Jobs (without params and result), newest first, below the id ``before``; of one person if given.
+
+    ``status``: also ``cancelled``, which is a part of ``failed``, and ``unfinished``, the rest of it.
+    """
     columns = [column for name, column in Job._meta.fields.items() if name not in ("params", "result")]
     query = Job.select(*columns).order_by(Job.id.desc()).limit(limit)
     if user_id is not None:
         query = query.where(Job.id.in_(JobWatcher.select(JobWatcher.job_id).where(JobWatcher.user_id == user_id)))
     if kind:
         query = query.where(Job.kind == kind)
-    if status:
+    if status in ("cancelled", "unfinished"):
+        query = query.where(Job.status == "failed", (Job.error_code == "CANCELLED") == (status == "cancelled"))
+    elif status:
         query = query.where(Job.status == status)
     if before:
         query = query.where(Job.id < before)
@@ -959,10 +1042,10 @@ def unsettled_counts():
 
 def unseen(user_id):
     """Interruptions that ended while this person was away."""
-    return db.rows(
-        "SELECT j.* FROM jobs j WHERE j.status = 'failed' AND j.error_code IN ('INTERRUPTED', 'TIMED_OUT', 'KIND_GONE') "
-        "AND EXISTS (SELECT 1 FROM job_watchers w WHERE w.job_id = j.id AND w.user_id = ? AND w.seen_at IS NULL) "
-        "AND j.expired_at IS NULL ORDER BY j.id DESC LIMIT 5", (user_id,))
+    return db.rows(  # from the person's own rows: this is asked for every page
+        "SELECT j.* FROM (SELECT DISTINCT job_id FROM job_watchers WHERE user_id = ? AND seen_at IS NULL) w "
+        "CROSS JOIN jobs j ON j.id = w.job_id WHERE j.status = 'failed' AND j.expired_at IS NULL "
+        "AND j.error_code IN ('INTERRUPTED', 'TIMED_OUT', 'KIND_GONE') ORDER BY j.id DESC LIMIT 5", (user_id,))
 
 
 def saw(job, user_id):

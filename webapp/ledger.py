@@ -55,6 +55,13 @@ def available(user_id, except_job=None):
         (user_id, except_job))
 
 
+def promised(user_id):
+    """This person's own work in flight that is not charged yet, oldest first: what ``available`` sets aside."""
+    return db.rows("SELECT id, number, kind, cost FROM jobs WHERE user_id = ? AND status IN ('pending', 'running') AND cost > 0 "
+                   "AND NOT EXISTS (SELECT 1 FROM ledger_entries l WHERE l.job_id = jobs.id AND l.kind = 'consume') "
+                   "ORDER BY id", (user_id,))
+
+
 def consumed(job_id):
     """The entry that charged this job, or ``None``."""
     return db.one("SELECT * FROM ledger_entries WHERE job_id = ? AND kind = 'consume'", (job_id,))
@@ -71,10 +78,12 @@ def of_job(job_id):
 
 
 def statement(user_id, before=None, limit=50):
-    """Entries of one person, newest first, below the id ``before``; with the job's number and kind."""
+    """Entries of one person, newest first, below the id ``before``; with the job's number and kind, how it ended, and
+    whether its points were ``returned``."""
     return db.rows(
-        "SELECT l.*, j.number, j.kind AS for_kind, j.error_code FROM ledger_entries l LEFT JOIN jobs j ON j.id = l.job_id "
-        "WHERE l.user_id = ? AND l.id < ? ORDER BY l.id DESC LIMIT ?",
+        "SELECT l.*, j.number, j.kind AS for_kind, j.error_code, j.error_facts, j.attempts_spent, j.kept_by, "
+        "EXISTS (SELECT 1 FROM ledger_entries r WHERE r.job_id = l.job_id AND r.kind = 'refund') AS returned "
+        "FROM ledger_entries l LEFT JOIN jobs j ON j.id = l.job_id WHERE l.user_id = ? AND l.id < ? ORDER BY l.id DESC LIMIT ?",
         (user_id, before if before is not None else 2**62, limit))
 
 

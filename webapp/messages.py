@@ -265,6 +265,64 @@ def cancel_sentence(job, joined, money, others):
     return _("Nothing has been used: if you cancel now, no points are used.") if job["cost"] else _("This is free.")
 
 
+def if_stopped_sentence(goes_on, outcome, n):
+    """What would become of paid work and its points if the server stopped now (``jobs.if_stopped``)."""
+    if goes_on and outcome == "none":
+        return _("If the server stopped now: it would go on by itself afterwards. No points have been used yet.")
+    if outcome == "none":
+        return _("If the server stopped now: it would end, and no points would be used.")
+    if goes_on and outcome != "refunded":
+        return ngettext(
+            "If the server stopped now: it would go on by itself afterwards, and the %(num)s point would not be used twice.",
+            "If the server stopped now: it would go on by itself afterwards, and the %(num)s points would not be used twice.",
+            n)
+    if goes_on:
+        return _("If the server stopped now: it would go on by itself afterwards. Its points have been returned already.")
+    if outcome == "refunded":
+        return _("If the server stopped now: it would end. Its points have been returned already.")
+    if outcome == "kept":
+        return ngettext("If the server stopped now: it would end. You cancelled after %(num)s point had been used: it is kept.",
+                        "If the server stopped now: it would end. You cancelled after %(num)s points had been used: "
+                        "they are kept.", n)
+    return ngettext("If the server stopped now: it would end, and the %(num)s point it has used would be returned.",
+                    "If the server stopped now: it would end, and the %(num)s points it has used would be returned.", n)
+
+
+def movement(kind, entry):
+    """A ledger entry in a person's statement: ``(what it was for, why)``. ``kind``: as it is known here, or ``None``."""
+    note = _("Welcome points") if entry["note"] == "Welcome points" else entry["note"] or ""
+    if entry["kind"] == "grant":
+        return note or _("Added"), ""
+    title = kind.title_in(language()) if kind else entry["for_kind"]
+    if entry["kind"] == "refund":
+        return (_("Returned for %(title)s", title=title),
+                note or (error_sentence(entry) if entry["error_code"] else ""))
+    why = ""
+    if entry["kept_by"]:
+        why = _("Kept: the operator has looked at it.")
+    elif entry["error_code"] == "CANCELLED" and not entry["returned"]:
+        why = _("Kept: you cancelled after it had been used.")
+    return _("Used for %(title)s", title=title), why
+
+
+# -------------------------------------------------------------------------------------------- time
+
+def duration(seconds):
+    """About how long, as a person says it."""
+    if seconds < 57.5:
+        n = max(1, round(seconds) if seconds < 10 else 5 * round(seconds / 5))
+        return ngettext("about %(num)s second", "about %(num)s seconds", n)
+    if seconds < 59.5 * 60:
+        return ngettext("about %(num)s minute", "about %(num)s minutes", max(1, round(seconds / 60)))
+    return ngettext("about %(num)s hour", "about %(num)s hours", max(1, round(seconds / 3600)))
+
+
+def clock(seconds):
+    """So long, as a clock shows it: 0:42, 12:03, 1:00:00."""
+    minutes, seconds = divmod(max(0, int(seconds)), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"
+
+
 # ------------------------------------------------------------------------------------------- errors
 
 def error_sentence(job):
@@ -319,6 +377,13 @@ def _object(text):
     return found if isinstance(found, dict) else {}
 
 
+def badge(job, money):
+    """The look of its status: one of the four, or ``cancelled``; what is being checked looks as if it waited."""
+    if money == "checking":
+        return "pending"
+    return "cancelled" if job["status"] == "failed" and job["error_code"] == "CANCELLED" else job["status"]
+
+
 def status_label(job):
     if job["status"] == "failed" and job["error_code"] == "CANCELLED":
         return _("Cancelled")
@@ -328,12 +393,14 @@ def status_label(job):
             "failed": _("Failed")}[job["status"]]
 
 
-def progress_sentence(kind, job):
-    """What it is doing now: '<stage>: 420 of 1,000', or the kind's own words."""
+def progress_sentence(kind, job, before=0):
+    """What it is doing now: '<stage>: 420 of 1,000', or the kind's own words. ``before``: how many wait before it."""
     lang = language()
     note = _object(job["progress_note"])
     if job["status"] == "pending":
-        return _("Waiting for a free place.") if not job["attempt"] else _("Waiting to be tried again.")
+        if job["attempt"]:
+            return _("Waiting to be tried again.")
+        return _("Waiting for a free place: %(n)s before it.", n=before) if before else _("Waiting for a free place.")
     if job["status"] == "succeeded":
         return _("Done.")
     if job["status"] == "failed":
@@ -384,6 +451,8 @@ _EVENTS = {
 def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
     """A job as the contract shows it to this person."""
     kind = kinds.get(job["kind"])
+    # Not in a stream or a list, where it would be said once and stand while the queue moves on.
+    before = jobs.place(job) if with_result and job["status"] == "pending" and not job["attempt"] else 0
     money, facts = jobs.money(job, viewer_id)
     path = f"/api/jobs/{job['id']}"
     error = None
@@ -393,9 +462,9 @@ def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
         error = {**own, "code": job["error_code"], "message": error_sentence(job)}
     return {
         "id": job["id"], "number": job["number"], "kind": job["kind"], "status": job["status"], "stage": job["stage"],
-        "progress": round(job["progress"], 4), "message": progress_sentence(kind, job), "attempt": job["attempt"],
-        "attempts_spent": job["attempts_spent"], "max_attempts": job["max_attempts"], "cost": job["cost"],
-        "interruptions": _interruptions(job), "money": money,
+        "progress": round(job["progress"], 4), "message": progress_sentence(kind, job, before),
+        "attempt": job["attempt"], "attempts_spent": job["attempts_spent"], "max_attempts": job["max_attempts"], "cost": job["cost"],
+        "others": jobs.others(job, viewer_id), "interruptions": _interruptions(job), "money": money,
         "money_message": money_sentence(job, money, facts, support_contact), "error": error,
         "result": json.loads(job["result"]) if with_result and job["result"] else None,
         "files": [{"name": file["name"], "media_type": file["media_type"], "size_bytes": file["size_bytes"],

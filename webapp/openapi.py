@@ -111,6 +111,7 @@ _JOB = _object({
     "attempt": {**_COUNT, "description": "Claims so far; may pass max_attempts after releases."},
     "attempts_spent": {**_COUNT, "description": "Attempts that died or timed out: what the limit is about."},
     "max_attempts": {"type": "integer", "minimum": 1},
+    "others": {**_COUNT, "description": "Other people who wait for the same; 0 where it is not shared, or final."},
     "interruptions": {**_array(_object({
         "attempt": _COUNT, "reason": {"enum": ["orphaned", "timed_out", "drained"]}, "at": _TIME,
         "message": {"type": "string"}})), "description": "Attempts that were ended from outside, and why."},
@@ -242,7 +243,8 @@ _JOB_PATHS = {
         "listJobs", "The caller's own jobs, newest first",
         _json("A page of 20.", _object({"jobs": _array(_ref("Job")), "next_cursor": _MAYBE_TEXT})),
         parameters=[_query("cursor", "next_cursor of the page before."), _query("kind", "Only this kind."),
-                    _query("status", "Only these.", _JOB["properties"]["status"])])},
+                    _query("status", "Only these. `cancelled`: of the failed ones those that their owner ended.",
+                           {"enum": [*_JOB["properties"]["status"]["enum"], "cancelled"]})])},
     "/api/jobs/{job_id}": {"get": _operation(
         "getJob", "One job, as it is now",
         {**_json("The job.", _ref("Job"), ETag=_header("Of this answer."),

@@ -2,7 +2,6 @@
 import secrets
 import shutil
 from pathlib import Path
-from urllib.parse import urlencode
 
 from flask import (
     Blueprint,
@@ -35,6 +34,8 @@ blueprint = Blueprint("pages", __name__)
 CONTENT_SECURITY_POLICY = ("default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
                            "form-action 'self'; frame-ancestors 'none'")
 TEXTAREA_FROM_CHARACTERS = 300
+# Later than usual: not by a little, and not of what takes a moment.
+LATE_TIMES, LATE_SECONDS = 1.5, 5
 
 
 # --------------------------------------------------------------------------------------- what to do
@@ -166,26 +167,70 @@ def _field(name, spec, kind, required, raw, error):
 
 @blueprint.get("/jobs/<job_id>")
 def job(job_id):
-    if not jobs.visible(job_id, web.viewer_id()):
+    viewer = web.viewer_id()
+    if not jobs.visible(job_id, viewer):
         raise NotFound()
     row = jobs.poll(job_id)
     kind = current_app.kinds.get(row["kind"])
     view = web.job_json(row)
-    others = max(0, jobs.watchers(job_id) - 1)
     final = row["status"] not in jobs.IN_FLIGHT
-    if final and row["settlement"] != "due":
-        jobs.saw(row, web.viewer_id())
-    not_again = jobs.retryable(row)
-    again = kind is not None and not_again is None
+    if final and row["settlement"] != "due" and request.method == "GET":
+        jobs.saw(row, viewer)
     answer = render_template(
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
-        stages=_stages(kind, row), events=_receipt(kind, row), others=others, can_cancel=not final,
-        cancel_note=messages.cancel_sentence(row, jobs.first_asker(job_id) != web.viewer_id(), view["money"], others),
-        money_class=view["money"],
-        retry_price=jobs.price_again(kind, row) if again else None, form_key=secrets.token_urlsafe(12),
-        input_gone=not_again == "INPUT_GONE", result=view["result"], result_template=_result_template(kind),
-        exports=_exports(view))
+        badge=messages.badge(row, view["money"]), stages=_stages(kind, row), events=_receipt(kind, row),
+        can_cancel=not final, if_stopped=_if_stopped(row), **_times(row), account=_account(row),
+        cancel_note=messages.cancel_sentence(row, jobs.first_asker(job_id) != viewer, view["money"], view["others"]),
+        money_class=view["money"], **_trying_again(kind, row), result=view["result"],
+        result_template=_result_template(kind), exports=_exports(view))
     return answer, {"Cache-Control": "no-store"}
+
+
+def _if_stopped(row):
+    """Of paid work in flight what a stop of the server would mean; ``None`` for the rest, and for who does not pay."""
+    if row["status"] not in jobs.IN_FLIGHT or not row["cost"] or row["user_id"] != web.viewer_id():
+        return None
+    found = jobs.if_stopped(row)
+    return found and messages.if_stopped_sentence(*found)
+
+
+def _times(row):
+    """``elapsed`` since it began, or how long it ``took``, as a clock shows it; of what is in flight how long it
+    ``usually`` takes, from when on that is long (``late_after``, seconds), and whether it is ``late``."""
+    if row["status"] not in jobs.IN_FLIGHT:
+        took = jobs.seconds_between(row["started_at"], row["finished_at"])
+        return {"took": None if took is None else messages.clock(max(1, took))}
+    elapsed = jobs.age_seconds(row, "started_at" if row["started_at"] else "created_at") or 0
+    usual = jobs.usual_seconds(row["kind"])
+    times = {"elapsed": messages.clock(elapsed), "usually": None, "late_after": None, "late": False}
+    if usual is None:
+        return times
+    late_after = round(LATE_TIMES * usual + LATE_SECONDS)
+    return {**times, "usually": messages.duration(usual), "late_after": late_after,
+            "late": row["status"] == "running" and elapsed > late_after}
+
+
+def _account(row):
+    """The receipt's lines about points: ``[(label, how many)]``; none for what is free, or somebody else's."""
+    if not row["cost"] or row["user_id"] != web.viewer_id():
+        return []
+    money, facts = jobs.money(row, row["user_id"])
+    if money in ("checking", "unknown"):
+        return [(_("Used"), _("not confirmed yet"))]
+    n = messages.points(facts.get("points", 0))
+    lines = [(_("Used"), n)]
+    if money == "refunded":
+        lines.append((_("Returned"), n))
+    elif money == "consumed" and row["status"] == "failed":
+        lines.append((_("Kept"), n))
+    return lines + ([(_("Balance then"), messages.points(facts["balance"]))] if "balance" in facts else [])
+
+
+def _trying_again(kind, row):
+    not_again = jobs.retryable(row)
+    again = kind is not None and not_again is None
+    return {"retry_price": jobs.price_again(kind, row) if again else None, "form_key": secrets.token_urlsafe(12),
+            "steps_kept": jobs.steps_kept(row["id"]) if again else 0, "input_gone": not_again == "INPUT_GONE"}
 
 
 @blueprint.get("/jobs/<job_id>/report.html")
@@ -214,6 +259,11 @@ def _known_kind(kind, row):
     if kind is not None:
         return _kind_view(kind)
     return {"name": None, "title": row["kind"], "noun": row["kind"], "cost": row["cost"]}
+
+
+def _title(row):
+    kind = current_app.kinds.get(row["kind"])
+    return kind.title_in(messages.language()) if kind else row["kind"]
 
 
 def _result_template(kind):
@@ -282,23 +332,37 @@ def retry(job_id):
 
 @blueprint.get("/history")
 def history():
-    limit, kinds = 20, current_app.kinds
+    limit, cursor = 20, request.args.get("cursor")
     current = {"kind": request.args.get("kind", ""), "status": request.args.get("status", "")}
-    found = jobs.listing(web.viewer_id(), **current, before=request.args.get("cursor"), limit=limit + 1)
-    shown = []
-    for row in jobs.poll_listed(found[:limit]):
-        shown.append({**web.job_json(row, with_result=False), "title": _known_kind(kinds.get(row["kind"]), row)["title"],
-                      "href": url_for("pages.job", job_id=row["id"]), "status_label": messages.status_label(row),
-                      "when": row["created_at"]})
+    # Here what was cancelled is not among what failed.
+    status = "unfinished" if current["status"] == "failed" else current["status"]
+    found = jobs.listing(web.viewer_id(), kind=current["kind"], status=status, before=cursor, limit=limit + 1)
     next_href = None
     if len(found) > limit:
         kept = {name: value for name, value in current.items() if value}
-        next_href = f"{url_for('pages.history')}?{urlencode({**kept, 'cursor': found[limit - 1]['id']})}"
+        next_href = url_for("pages.history", **kept, cursor=found[limit - 1]["id"])
     return render_template(
-        "pages/history.html", jobs=shown, next_href=next_href, current=current,
-        kinds=[{"name": name, "title": kind.title_in(messages.language())} for name, kind in kinds.items()],
+        "pages/history.html", jobs=[_listed(row) for row in jobs.poll_listed(found[:limit])], next_href=next_href,
+        current=current, filtered=any(current.values()) or cursor, kinds=_kinds_to_show(current["kind"], found),
         statuses=[("pending", _("Waiting")), ("running", _("In progress")), ("succeeded", _("Done")),
-                  ("failed", _("Not finished"))])
+                  ("failed", _("Not finished")), ("cancelled", _("Cancelled"))])
+
+
+def _listed(row):
+    """One line of the history. Why it failed is said unless the sentence about the points says it."""
+    view = web.job_json(row, with_result=False)
+    told = row["error_code"] is None or row["error_code"] in (*messages.INTERRUPTIONS, "CANCELLED")
+    return {**view, "title": _title(row), "href": url_for("pages.job", job_id=row["id"]),
+            "status_label": messages.status_label(row), "badge": messages.badge(row, view["money"]),
+            "reason": None if told else view["error"]["message"]}
+
+
+def _kinds_to_show(chosen, found):
+    """Those of the filter: what is on, and one that no longer is if this person had it done."""
+    kinds = {name: kind.title_in(messages.language()) for name, kind in current_app.kinds.items()}
+    if found and chosen:
+        kinds.setdefault(chosen, chosen)
+    return kinds
 
 
 @blueprint.get("/points")
@@ -309,24 +373,16 @@ def points():
     jobs.look_after(user_id)
     found = ledger.statement(user_id, web.stored_number(request.args.get("cursor", "")), limit=51)
     return render_template(
-        "pages/points.html", balance=ledger.balance(user_id), available=ledger.available(user_id),
-        entries=[{"when": entry["created_at"], "text": _movement(entry), "points": entry["points"],
-                  "balance_after": entry["balance_after"],
-                  "href": url_for("pages.job", job_id=entry["job_id"]) if entry["job_id"] else None}
-                 for entry in found[:50]],
+        "pages/points.html", total=ledger.balance(user_id), available=ledger.available(user_id),
+        promised=[{**row, "title": _title(row)} for row in ledger.promised(user_id)],
+        entries=[_movement(entry) for entry in found[:50]],
         next_href=url_for("pages.points", cursor=found[49]["id"]) if len(found) > 50 else None)
 
 
 def _movement(entry):
-    kind = current_app.kinds.get(entry["for_kind"])
-    title = kind.title_in(messages.language()) if kind else entry["for_kind"]
-    if entry["kind"] == "grant":
-        return entry["note"] or _("Added")
-    if entry["kind"] == "consume":
-        return _("Used for %(title)s, number %(number)s", title=title, number=entry["number"])
-    reason = entry["note"] or {"CANCELLED": _("cancelled"), "TIMED_OUT": _("it took too long"),
-                               "INTERRUPTED": _("it was interrupted")}.get(entry["error_code"], _("it did not finish"))
-    return _("Returned for %(title)s, number %(number)s: %(reason)s", title=title, number=entry["number"], reason=reason)
+    what, why = messages.movement(current_app.kinds.get(entry["for_kind"]), entry)
+    return {**entry, "what": what, "why": why,
+            "href": url_for("pages.job", job_id=entry["job_id"]) if entry["job_id"] else None}
 
 
 # ---------------------------------------------------------------------------------------- language
@@ -353,20 +409,21 @@ def _context():
         return context
     context["viewer"] = {"is_guest": viewer["email"] is None, "email": viewer["email"],
                          "is_admin": bool(viewer["is_admin"])}
-    try:
-        jobs.look_after(viewer["id"])
-        context["balance"] = ledger.available(viewer["id"]) if viewer["email"] else None
-        context["unseen"] = [_unseen(row) for row in jobs.unseen(viewer["id"])
-                             if request.path != f"/jobs/{row['id']}"]
-    except Exception:  # an error page must render when the database cannot be read
-        current_app.logger.warning("the page's frame could not read the database")
+    parts = {"looked_after": lambda: jobs.look_after(viewer["id"]),
+             "balance": lambda: ledger.available(viewer["id"]) if viewer["email"] else None,
+             "unseen": lambda: [_unseen(row) for row in jobs.unseen(viewer["id"])
+                                if request.path != f"/jobs/{row['id']}"]}
+    for name, look in parts.items():
+        try:
+            context[name] = look()
+        except Exception:  # an error page must render when the database, or a part of it, cannot be read
+            current_app.logger.warning("the page's frame could not read its %s", name)
     return context
 
 
 def _unseen(row):
-    kind = current_app.kinds.get(row["kind"])
     money, facts = jobs.money(row, g.viewer["id"])
-    return {"title": kind.title_in(messages.language()) if kind else row["kind"], "number": row["number"],
+    return {"title": _title(row), "number": row["number"],
             "href": url_for("pages.job", job_id=row["id"]),
             "sentence": messages.money_sentence(row, money, facts, current_app.settings.support_contact)}
 
@@ -383,13 +440,27 @@ def _error(error):
     heading = {404: _("This page does not exist"), 403: _("Not accepted"), 413: _("The file is too large"),
                429: _("Too many requests"), 503: _("Not available at the moment")}.get(
                    status, _("This did not work"))
-    page = render_template("pages/error.html", heading=heading,
-                           sentence=messages.refusal(refusal, current_app.settings.support_contact))
+    page = render_template("pages/error.html", **{
+        "heading": heading, "sentence": messages.refusal(refusal, current_app.settings.support_contact),
+        **(_lost() if status == 404 else {})})
     answer = Response(page, status=status, mimetype="text/html")
     after = web.retry_seconds_of(refusal, status)
     if after is not None:
         answer.headers["Retry-After"] = str(after)
     return answer
+
+
+def _lost():
+    """What a 404 about one piece of work adds: the number to tell us, and where to sign in. The same whether it
+    exists or not."""
+    job_id = (request.view_args or {}).get("job_id", "").lower()
+    if request.endpoint not in ("pages.job", "pages.cancel", "pages.retry") or not jobs.is_id(job_id):
+        return {}
+    viewer = g.get("viewer")
+    signed_in = viewer is not None and viewer["email"] is not None
+    return {"heading": _("We cannot show you this"), "lost_number": job_id,
+            "sentence": _("It does not exist, or somebody else asked for it."),
+            "login_href": None if signed_in else url_for("auth.login", next=url_for("pages.job", job_id=job_id))}
 
 
 def _headers(answer):
