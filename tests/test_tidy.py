@@ -20,7 +20,7 @@ ROOMS = [
     {"models"},
     {"ledger", "incidents", "accounts", "workers"},
     {"kinds"},
-    {"upstream", "commands"},
+    {"upstream", "commands", "forms"},
     {"jobs", "alerts"},
     {"runner"},
     {"recovery"},
