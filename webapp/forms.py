@@ -194,10 +194,11 @@ def _field(control, lang, texts, file, error):
     elif texts is None:
         value = _default(control)
     else:
-        value = texts if listed else texts[-1].replace("\r\n", "\n")
+        shown = [text.replace("\r\n", "\n") for text in texts]
+        value = shown if listed else shown[-1]
     required = control.required and (not listed or shape.get("minItems", 0) > 0)
-    must = required or "default" in spec and not control.nullable and control.type not in (
-        "text", "textarea", "checkbox", "lines", "checkboxes", "file")
+    must = required or spec.get("default") not in (None, "") and control.type not in (
+        "text", "textarea", "checkbox", "lines", "checkboxes", "file") and not control.nullable
     blank = [("", labels.get(""))] if control.type == "select" and (control.nullable or "default" not in spec) else []
     return {
         "name": control.name, "label": spec.get("title") or control.name.replace("_", " ").capitalize(),

@@ -123,9 +123,9 @@ def _number(bound):
 
 
 def _choices(expected):
-    """Pydantic's ``'a', 'b' or 'c'`` without its English."""
-    named = re.findall(r"'([^']*)'", expected)
-    return ("、" if language() == "ja" else ", ").join(named) or expected
+    """Pydantic's ``'a', 'b' or 3`` without its English."""
+    named = re.findall(r"'([^']*)'", expected) or re.split(", | or ", expected)
+    return ("、" if language() == "ja" else ", ").join(named)
 
 
 _FIELD_MESSAGES = {
