@@ -114,7 +114,9 @@ def arrived(running, driver):
 def test_a_slow_upload_is_seen_moving_and_a_double_click_is_one(opened, file):
     running, driver = opened
     driver.execute_script("""
-        sessionStorage.clear();
+        sessionStorage.clear(); sessionStorage.sends = "";
+        const send = XMLHttpRequest.prototype.send;
+        XMLHttpRequest.prototype.send = function (body) { sessionStorage.sends += "one "; send.call(this, body); };
         new MutationObserver(() => sessionStorage.said = (sessionStorage.said || '') +
             document.querySelector('[data-sending-said]').textContent + '|'
         ).observe(document.getElementById('form'), {subtree: true, childList: true, characterData: true})""")
@@ -133,6 +135,7 @@ def test_a_slow_upload_is_seen_moving_and_a_double_click_is_one(opened, file):
     network(driver)
     job_id = arrived(running, driver)
     assert driver.execute_script("return history.length") == before + 1
+    assert driver.execute_script("return sessionStorage.sends") == "one "  # the second press sent nothing
     said = set(driver.execute_script("return sessionStorage.said").split("|"))
     assert any("%" in one for one in said) and len(said) <= 6  # told, not chattered
     assert running.finished(job_id, headers={"Cookie": "; ".join(
