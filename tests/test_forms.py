@@ -165,7 +165,7 @@ def test_what_the_schema_knows_the_browser_is_told(client):
     ("en", {"f-short": "Name", "f-choice": "Choice", "f-tags": "Tags", "f-several": "Pea"},
      ("In UTC.", "One on each line. At most 3.", ">Second<", ">No<")),
     ("ja", {"f-short": "名前", "f-choice": "選択", "f-tags": "タグ", "f-several": "Pea"},
-     ("協定世界時(UTC)です。", "1行に1つずつ入力してください。最大3件です。", ">二番<", ">いいえ<"))])
+     ("協定世界時（UTC）です。", "1行に1つずつ入力してください。最大3件です。", ">二番<", ">いいえ<"))])
 def test_it_speaks_the_visitors_language(client, lang, names, said):
     page = Page(client.get("/kinds/everything", headers={"Accept-Language": lang}).text)
     assert {name: page.labels[name] for name in names} == names
