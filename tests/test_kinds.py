@@ -437,7 +437,7 @@ def test_a_kind_may_catch_that_the_points_no_longer_suffice(offer, person):
         except InsufficientPoints as error:
             return {"preview only": error.facts}
     job = someone.finished(someone.submit(offer(run, cost=1)).json["job"]["id"])
-    assert job["result"] == {"preview only": {"cost": 1, "balance": 0}}
+    assert job["result"] == {"preview only": {"cost": 1, "balance": 0, "missing": 1}}
     assert (job["money"], job["money_message"]) == ("none", "No points were used.")
 
 

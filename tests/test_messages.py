@@ -108,7 +108,7 @@ class Literal(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self._unread += tag in ("script", "style")
         for name, value in attrs:
-            if name in READ_ATTRIBUTES or (tag, name) == ("input", "value"):
+            if name in READ_ATTRIBUTES or (name == "value" and dict(attrs).get("type") in ("submit", "button", "reset")):
                 self.handle_data(value or "")
 
     def handle_endtag(self, tag):
@@ -124,7 +124,7 @@ def literal_words(source):
     ``_()`` holds."""
     tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(source)
     attributes = {id(output) for block in tree.find_all(nodes.AssignBlock)  # set aside for a tag
-                  if re.match(r'\s*[a-z-]+="', next(block.find_all(nodes.TemplateData)).data)
+                  if re.match(r'\s*[a-z-]+="', "".join(part.data for part in block.find_all(nodes.TemplateData)))
                   for output in block.find_all(nodes.Output)}
     html = "".join(part.data if isinstance(part, nodes.TemplateData) else "0" for output in tree.find_all(nodes.Output)
                    if id(output) not in attributes for part in output.nodes)

@@ -21,7 +21,7 @@ ROOMS = [
     {"ledger", "incidents", "workers"},
     {"accounts"},
     {"kinds"},
-    {"upstream", "commands"},
+    {"upstream", "commands", "forms"},
     {"jobs", "alerts"},
     {"runner"},
     {"recovery"},

@@ -30,11 +30,13 @@ def _create_app(settings):
     from jinja2.loaders import FileSystemLoader
     from werkzeug.middleware.proxy_fix import ProxyFix
 
-    from webapp import accounts, api, auth, cli, db, jobs, metrics, openapi, pages, upstream, web
+    from webapp import accounts, api, auth, cli, db, forms, jobs, metrics, openapi, pages, upstream, web
     from webapp.settings import Settings
 
     settings = settings or Settings.load(dotenv=ROOT / ".env")
     kinds = settings.kinds()
+    for kind in kinds.values():
+        forms.refuse_what_cannot_be_filled(kind)
     settings.ready_folders()
     app = Flask(__name__)
     app.request_class = web.UploadRequest

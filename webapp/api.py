@@ -34,7 +34,8 @@ def precheck(name):
         order = web.order_of(kind, raw, files, who)
     except InvalidInput as error:
         if request.method == "GET":  # nothing was entered yet: only what needs no input is said
-            return {**answer, **_standing(kind, who, balance)}
+            found = web.standing(kind, who)
+            return {**answer, **found, "ok": not found["reasons"]}
         return {**answer, "reasons": [error.code], "errors": messages.field_errors(error)}
     except LoginRequired as error:
         return {**answer, "cost": error.facts["cost"], "reasons": [error.code]}
@@ -46,15 +47,6 @@ def precheck(name):
     found = jobs.preview(order)
     recovery.expire_now_and_then(current_app.settings.retention_days)
     return {**answer, **found, "cost": order.cost, "ok": not found["reasons"]}
-
-
-def _standing(kind, who, balance):
-    """What can be said without params: is one in flight, would the points do."""
-    cost = 0 if callable(kind.cost) else kind.cost
-    way = jobs.exclusive_in_flight(kind, who.user_id)
-    reasons = (["LOGIN_REQUIRED"] if cost and who.is_guest else ["JOB_IN_FLIGHT"] if way
-               else ["INSUFFICIENT_POINTS"] if cost > balance else [])
-    return {"ok": not reasons, "in_flight_job_id": way, "reasons": reasons}
 
 
 @blueprint.post("/api/kinds/<name>/jobs")

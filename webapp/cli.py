@@ -22,7 +22,7 @@ from flask.cli import AppGroup, run_command
 from flask_babel import force_locale
 from gevent.event import Event
 
-from webapp import ROOT, accounts, alerts, crashtest, db, incidents, jobs, ledger, messages, recovery, web, workers
+from webapp import ROOT, accounts, alerts, crashtest, db, forms, incidents, jobs, ledger, messages, recovery, web, workers
 from webapp.errors import (
     AinoriError,
     AlreadyFinal,
@@ -382,12 +382,16 @@ def _name_and_value(_context, _parameter, texts):
     for text, (name, equals, _value) in zip(texts, pairs, strict=True):
         if not name or not equals:
             raise click.BadParameter(f"{text!r} is not like name=value.")
-    return {name: value for name, _equals, value in pairs}
+    texts = {}
+    for name, _equals, value in pairs:
+        texts.setdefault(name, []).append(value)
+    return texts
 
 
 @_jobs.command("run")
 @click.argument("kind_name", metavar="KIND")
-@click.option("--param", "params", multiple=True, metavar="K=V", callback=_name_and_value, help="May be repeated.")
+@click.option("--param", "params", multiple=True, metavar="K=V", callback=_name_and_value,
+              help="May be repeated; of a list, once for each entry.")
 @click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Where the kind takes one.")
 @click.option("--user", "email", help="Whose work it is, and whose points; needed for what costs points.")
 def jobs_run(kind_name, params, file, email):
@@ -422,7 +426,7 @@ def _submit(kind, params, file, who):
             if kind.upload_field is None:
                 raise click.ClickException(f"The kind {kind.name!r} takes no file.")
             files[kind.upload_field] = _received(file)
-        order = web.order_of(kind, params, files, who)
+        order = web.order_of(kind, forms.read(kind, params), files, who)
         submission = jobs.submit(order, max_pending=current_app.settings.max_pending_jobs, files=files)
     finally:
         for received in files.values():

@@ -101,9 +101,12 @@ class BadCsrfToken(AinoriError):
 
 
 class InsufficientPoints(AinoriError):
-    """``cost`` and ``balance`` (available: not already promised to work in flight), in points."""
+    """``cost``, ``balance`` (available: not already promised to work in flight) and ``missing``, in points."""
 
     code = "INSUFFICIENT_POINTS"
+
+    def __init__(self, cost, balance):
+        super().__init__(cost=cost, balance=balance, missing=cost - balance)
 
 
 class PriceDiffers(AinoriError):
@@ -133,7 +136,7 @@ class IdempotencyKeyReused(AinoriError):
 
 
 class FileTooLarge(AinoriError):
-    """``limit_mb``."""
+    """``limit_mb``; ``field``, where it is one of a form's."""
 
     code = "FILE_TOO_LARGE"
 

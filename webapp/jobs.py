@@ -182,9 +182,10 @@ def parse(kind, raw, files=()):
     except ValidationError as error:
         raise InvalidInput([
             {"field": ".".join(str(part) for part in problem["loc"]) or (kind.upload_field or ""),
-             "type": problem["type"], "message": problem["msg"],
-             "facts": {name: value for name, value in problem.get("ctx", {}).items()
-                       if isinstance(value, (str, int, float))}}
+             "type": "model_type" if problem["loc"][:1] and problem["loc"][0] in kind.upload_fields
+             and problem["type"] == "missing" else problem["type"], "message": problem["msg"],
+             "facts": {name: value if isinstance(value, (str, int, float)) else str(value)
+                       for name, value in problem.get("ctx", {}).items()}}
             for problem in error.errors(include_url=False, include_input=False)[:PROBLEMS_TOLD_MAX]]) from None
 
 

@@ -108,9 +108,11 @@ _REFUSALS = {
     _("This is paused for now. Nothing was started and nothing was used; please try again later."),
     "CSRF": lambda f: _("This page was opened before you signed in or out, or came from elsewhere. Nothing was started; please "
                         "press the button again."),
-    "INSUFFICIENT_POINTS": lambda f: _(
-        "This costs %(cost)s and you have %(balance)s available. Nothing was started and nothing was used.",
-        cost=points(f["cost"]), balance=points(f["balance"])),
+    "INSUFFICIENT_POINTS": lambda f: ngettext(
+        "This costs %(cost)s and you have %(balance)s available: %(num)s more is needed. Nothing was started and nothing "
+        "was used.",
+        "This costs %(cost)s and you have %(balance)s available: %(num)s more are needed. Nothing was started and nothing "
+        "was used.", f["missing"], cost=points(f["cost"]), balance=points(f["balance"])),
     "PRICE_DIFFERS": lambda f: _("This costs %(cost)s now. Nothing was started and nothing was used: press the button again "
                                  "if that is right.", cost=points(f["cost"])),
     "JOB_IN_FLIGHT": lambda f: _("You already have one of these in progress. No points were used for this request."),
@@ -157,6 +159,8 @@ def _field_message(problem, lang):
     make = _FIELD_MESSAGES.get(problem.get("type"))
     if make is not None:
         return make(facts)
+    if problem["message"].startswith("value is not a valid email address"):  # of EmailStr, whose type says nothing
+        return _("This must be an e-mail address, as in name@example.org.")
     if lang in facts:  # a kind's own validation, with its words in both languages
         return facts[lang]
     text = problem["message"].removeprefix("Value error, ")
@@ -168,9 +172,9 @@ def _number(bound):
 
 
 def _choices(expected):
-    """Pydantic's ``'a', 'b' or 'c'`` without its English."""
-    named = re.findall(r"'([^']*)'", expected)
-    return ("、" if language() == "ja" else ", ").join(named) or expected
+    """Pydantic's ``'a', 'b' or 3`` without its English."""
+    named = re.findall(r"'([^']*)'", expected) or re.split(", | or ", expected)
+    return ("、" if language() == "ja" else ", ").join(named)
 
 
 _FIELD_MESSAGES = {
@@ -189,6 +193,30 @@ _FIELD_MESSAGES = {
     "float_parsing": lambda f: _("This must be a number."),
     "float_type": lambda f: _("This must be a number."),
     "finite_number": lambda f: _("This must be a number."),
+    "decimal_parsing": lambda f: _("This must be a number."),
+    "decimal_type": lambda f: _("This must be a number."),
+    "decimal_max_places": lambda f: _("At most %(n)s digits after the point.", n=f["decimal_places"]),
+    "decimal_max_digits": lambda f: _("At most %(n)s digits.", n=f["max_digits"]),
+    "multiple_of": lambda f: _("Must be a multiple of %(n)s.", n=_number(f["multiple_of"])),
+    "too_short": lambda f: ngettext("At least %(num)s is needed.", "At least %(num)s are needed.", f["min_length"]),
+    "too_long": lambda f: ngettext("At most %(num)s is allowed.", "At most %(num)s are allowed.", f["max_length"]),
+    "list_type": lambda f: _("This must be a list."),
+    "set_type": lambda f: _("This must be a list."),
+    "string_pattern_mismatch": lambda f: _("This does not have the form that is asked for."),
+    "url_parsing": lambda f: _("This must be an address, as in https://example.org."),
+    "url_scheme": lambda f: _("This must be an address that begins with %(schemes)s.",
+                              schemes=_choices(f["expected_schemes"])),
+    "uuid_parsing": lambda f: _("This does not have the form that is asked for."),
+    **dict.fromkeys(("date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact", "date_type"),
+                    lambda f: _("This must be a date, as in 2026-11-30.")),
+    **dict.fromkeys(("time_parsing", "time_type"), lambda f: _("This must be a time, as in 14:30.")),
+    **dict.fromkeys(("datetime_parsing", "datetime_from_date_parsing", "datetime_type"),
+                    lambda f: _("This must be a date and a time, as in 2026-11-30T14:30.")),
+    **dict.fromkeys(("date_past", "datetime_past"), lambda f: _("This must be in the past.")),
+    **dict.fromkeys(("date_future", "datetime_future"), lambda f: _("This must be in the future.")),
+    "timezone_aware": lambda f: _("This needs its time zone, as in 2026-11-30T14:30Z."),
+    "timezone_naive": lambda f: _("This must be without a time zone, as in 2026-11-30T14:30."),
+    "time_delta_parsing": lambda f: _("This must be a length of time, as in 1:30:00."),
     "bool_parsing": lambda f: _("This must be yes or no."),
     "bool_type": lambda f: _("This must be yes or no."),
     "literal_error": lambda f: _("Must be one of: %(choices)s.", choices=_choices(f["expected"])),

@@ -140,7 +140,8 @@ _PROBLEM = {**_object({
     "detail": {"type": "string"},
     "code": {"type": "string", "description": "Stable; what a program should look at."},
     "errors": _array(_object({"field": {"type": "string"}, "message": {"type": "string"}})),
-}, optional=("errors",)), "additionalProperties": True}
+    "missing": {**_COUNT, "description": "Of INSUFFICIENT_POINTS: how many more points are needed."},
+}, optional=("errors", "missing")), "additionalProperties": True}
 
 _POINTS = _object({
     "balance": _COUNT,

@@ -17,7 +17,9 @@ from flask import (
 from flask_babel import gettext as _
 from jinja2 import FileSystemBytecodeCache
 
-from webapp import accounts, jobs, ledger, messages, recovery, web
+from werkzeug.exceptions import HTTPException
+
+from webapp import accounts, forms, jobs, ledger, messages, recovery, web
 from webapp.errors import (
     AinoriError,
     InsufficientPoints,
@@ -33,7 +35,6 @@ blueprint = Blueprint("pages", __name__)
 
 CONTENT_SECURITY_POLICY = ("default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
                            "form-action 'self'; frame-ancestors 'none'")
-TEXTAREA_FROM_CHARACTERS = 300
 # Later than usual: not by a little, and not of what takes a moment.
 LATE_TIMES, LATE_SECONDS = 1.5, 5
 
@@ -42,41 +43,32 @@ LATE_TIMES, LATE_SECONDS = 1.5, 5
 
 @blueprint.get("/")
 def home():
-    kinds = [_kind_view(kind, _fields(kind)) for kind in current_app.kinds.values()]
-    return render_template("pages/home.html", kinds=kinds, **_form_context())
+    kinds = [_kind_view(kind) for kind in current_app.kinds.values()]
+    if len(kinds) == 1:  # its form stands here
+        kinds[0].update(_form_view(*current_app.kinds.values()))
+    return render_template("pages/home.html", kinds=kinds, form_key=_form_key())
 
 
 @blueprint.get("/kinds/<kind>")
 def kind(kind):
-    known = web.kind_named(kind)
-    return render_template("pages/kind.html", kind=_kind_view(known), fields=_fields(known), **_form_context())
+    return _form_page(web.kind_named(kind))
 
 
 @blueprint.post("/kinds/<kind>")
 def submit(kind):
-    known, raw = web.kind_named(kind), {}
-    try:
-        raw, files = _form(known)
-        submission = web.submit(known, raw, files, form_key=request.form.get("form_key", ""),
-                                shown_price=request.form.get("price"))
-    except (AinoriError, OSError) as error:  # the form was read by then
-        return _form_again(known, raw or request.form.to_dict(), error)
+    """Whatever it raises, ``_error`` gives the form back with what was filled in."""
+    known = web.kind_named(kind)
+    raw, files = web.received(known)
+    if request.form.get("sample") and known.sample:
+        files = {known.upload_field: _sample(known)}
+    submission = web.submit(known, raw, files, form_key=request.form.get("form_key", ""),
+                            shown_price=request.form.get("price"))
     recovery.expire_now_and_then(current_app.settings.retention_days)
     return redirect(url_for("pages.job", job_id=submission.job_id), 303)
 
 
-def _form(kind):
-    """The form's values; with the sample button, the bundled sample instead of an upload."""
-    raw, files = web.received(kind)
-    for name, info in kind.params.model_fields.items():
-        if info.annotation is bool and name not in raw:
-            raw[name] = False  # a browser sends nothing for a box that is not ticked
-    if request.form.get("sample") and kind.sample:
-        files = {kind.upload_field: _sample(kind)}
-    return raw, files
-
-
 def _sample(kind):
+    """The bundled sample, as an upload."""
     source = kind.home / kind.sample
     incoming = web.Incoming(current_app.settings.folder / "uploads")
     g.setdefault("incoming", []).append(incoming)
@@ -86,81 +78,83 @@ def _sample(kind):
     return jobs.Received(incoming.path, Upload(name=source.name, size=incoming.size, sha256=incoming.sha256))
 
 
-def _form_again(kind, raw, error):
-    """The form with what was typed, and what to do; one in flight leads to it."""
-    refusal, status = web.as_refusal(error)
-    errors, context = {}, {"form_error": None}
+def _form_again(kind, refusal, status):
+    """The form with what was filled in, what is wrong with it beside its field, and what to do."""
+    texts, files = _filled_in()
+    known, errors, context = forms.controls(kind), {}, {}
     if isinstance(refusal, InvalidInput):
-        known = kind.params.model_fields
         for problem in messages.field_errors(refusal):
-            if problem["field"] in known:
-                errors.setdefault(problem["field"], problem["message"])
+            name, _dot, entry = problem["field"].partition(".")
+            if name in known and known[name].type:
+                errors.setdefault(name, _of_entry(kind, texts, name, entry, problem["message"]))
             else:
                 context["form_error"] = problem["message"]
     else:
-        context["form_error"] = messages.refusal(refusal, current_app.settings.support_contact)
-    if isinstance(refusal, JobInFlight):
-        context.update(form_error_href=url_for("pages.job", job_id=refusal.facts["job_id"]),
-                       form_error_link_text=_("See it"))
-    if isinstance(refusal, LoginRequired):
-        context.update(form_error_href=url_for("auth.login", next=request.path), form_error_link_text=_("Sign in"))
-    if isinstance(refusal, InsufficientPoints):
-        context.update(form_error_href=url_for("pages.points"), form_error_link_text=_("See your points"))
+        said = messages.refusal(refusal, current_app.settings.support_contact)
+        if refusal.facts.get("field") in known:
+            errors[refusal.facts["field"]] = said
+        else:
+            context["form_error"] = said
     if isinstance(refusal, PriceDiffers):
         context["price"] = refusal.facts["cost"]
-    answer = render_template("pages/kind.html", kind=_kind_view(kind), fields=_fields(kind, raw, errors),
-                             **_form_context(), **context)
-    headers = {}
+    answer = _form_page(kind, texts=texts, files=files, errors=errors, **context, **_way_on(refusal))
     after = web.retry_seconds_of(refusal, status)
-    if after is not None:
-        headers["Retry-After"] = str(after)
-    return answer, status, headers
+    return answer, status, {} if after is None else {"Retry-After": str(after)}
 
 
-def _form_context():
-    return {"form_key": secrets.token_urlsafe(12), "upload_limit_mb": current_app.settings.max_upload_mb}
+def _filled_in():
+    """``({name: [text, …]}, {name: file name})`` of the form, as far as it can be read."""
+    try:
+        return request.form.to_dict(flat=False), {name: part.filename for name, part in request.files.items()
+                                                  if part.filename}
+    except HTTPException:
+        return {}, {}
 
 
-def _kind_view(kind, fields=()):
+def _of_entry(kind, texts, name, entry, message):
+    """What is wrong with one entry of a list names it."""
+    entries = forms.read(kind, texts).get(name)
+    if not entry.isdecimal() or not isinstance(entries, list) or int(entry) >= len(entries):
+        return message
+    return _("“%(entry)s”: %(message)s", entry=entries[int(entry)], message=message)
+
+
+def _way_on(refusal):
+    """Where a refusal leads."""
+    if isinstance(refusal, JobInFlight):
+        return {"form_error_href": url_for("pages.job", job_id=refusal.facts["job_id"]), "form_error_link_text": _("See it")}
+    if isinstance(refusal, LoginRequired):
+        return {"form_error_href": url_for("auth.login", next=request.path), "form_error_link_text": _("Sign in")}
+    if isinstance(refusal, InsufficientPoints):
+        return {"form_error_href": url_for("pages.points"), "form_error_link_text": _("See your points")}
+    return {}
+
+
+def _form_page(kind, texts=(), files=(), errors=(), **context):
+    view = {**_kind_view(kind), **_form_view(kind, texts, files, errors)}
+    return render_template("pages/kind.html", kind=view, fields=view["fields"], form_key=_form_key(), **context)
+
+
+def _form_view(kind, texts=(), files=(), errors=()):
+    """The form's fields, and where one of these that is in flight already is."""
+    try:
+        way = web.standing(kind, web.preview_asker())["in_flight_job_id"]
+    except Exception:  # a form must render when the database cannot be read
+        current_app.logger.warning("the form of %s could not read the database", kind.name)
+        way = None
+    return {"fields": forms.fields(kind, messages.language(), texts, files, errors),
+            "upload_limit_mb": current_app.settings.max_upload_mb,
+            "in_flight_href": url_for("pages.job", job_id=way) if way else None}
+
+
+def _form_key():
+    return secrets.token_urlsafe(12)
+
+
+def _kind_view(kind):
     view = web.kind_json(kind, messages.language())
     labels = {key: in_language(text, messages.language()) for key, text in kind.labels.items()}
-    return {**view, "href": url_for("pages.kind", kind=kind.name), "sample": kind.sample, "fields": fields, "labels": labels}
-
-
-def _fields(kind, raw=None, errors=None):
-    """The form's fields, from the JSON Schema of the kind's params."""
-    schema = web.params_schema(kind, messages.language())
-    required = set(schema.get("required", ()))
-    return [_field(name, spec, kind, required, raw, (errors or {}).get(name))
-            for name, spec in schema.get("properties", {}).items()]
-
-
-def _field(name, spec, kind, required, raw, error):
-    options = [option for option in spec.get("anyOf", [spec]) if option.get("type") != "null"]
-    shape = {**(options[0] if options else {}), **{key: value for key, value in spec.items() if key != "anyOf"}}
-    choices = shape.get("enum") or ([shape["const"]] if "const" in shape else None)
-    optional = len(options) < len(spec.get("anyOf", [spec]))
-    value = spec.get("default") if raw is None else raw.get(name)
-    labels = spec.get("labels", {})
-    field = {
-        "name": name, "label": spec.get("title", name), "help": spec.get("description"), "value": value,
-        "required": name in required, "error": error, "advanced": spec.get("advanced", False),
-        "accept": spec.get("accept"), "maxlength": shape.get("maxLength"),
-        "min": shape.get("minimum", shape.get("exclusiveMinimum")),
-        "max": shape.get("maximum", shape.get("exclusiveMaximum")), "step": None, "choices": (), "type": "text",
-    }
-    if name == kind.upload_field:
-        field.update(type="file", value=None)
-    elif choices:
-        blank = [("", labels.get("", "—"))] if optional else []
-        field.update(type="select", choices=blank + [(choice, labels.get(str(choice), choice)) for choice in choices])
-    elif shape.get("type") == "boolean":
-        field["type"] = "checkbox"
-    elif shape.get("type") in ("integer", "number"):
-        field.update(type="number", step="1" if shape["type"] == "integer" else "any")
-    elif (field["maxlength"] or 0) >= TEXTAREA_FROM_CHARACTERS:
-        field["type"] = "textarea"
-    return field
+    return {**view, "href": url_for("pages.kind", kind=kind.name), "sample": kind.sample, "labels": labels}
 
 
 # ------------------------------------------------------------------------------------ one and many
@@ -229,7 +223,7 @@ def _account(row):
 def _trying_again(kind, row):
     not_again = jobs.retryable(row)
     again = kind is not None and not_again is None
-    return {"retry_price": jobs.price_again(kind, row) if again else None, "form_key": secrets.token_urlsafe(12),
+    return {"retry_price": jobs.price_again(kind, row) if again else None, "form_key": _form_key(),
             "steps_kept": jobs.steps_kept(row["id"]) if again else 0, "input_gone": not_again == "INPUT_GONE"}
 
 
@@ -434,9 +428,8 @@ def _error(error):
             or request.accept_mimetypes.best == "application/json"):
         return web.problem(error)
     refusal, status = web.as_refusal(error)
-    if request.endpoint == "pages.submit" and status in (403, 413) and request.view_args["kind"] in current_app.kinds:
-        typed = {} if status == 413 else request.form.to_dict()  # nothing of it was done: the form keeps it
-        return _form_again(current_app.kinds[request.view_args["kind"]], typed, error)
+    if request.endpoint == "pages.submit" and request.view_args["kind"] in current_app.kinds:
+        return _form_again(current_app.kinds[request.view_args["kind"]], refusal, status)
     heading = {404: _("This page does not exist"), 403: _("Not accepted"), 413: _("The file is too large"),
                429: _("Too many requests"), 503: _("Not available at the moment")}.get(
                    status, _("This did not work"))

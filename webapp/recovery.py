@@ -265,7 +265,8 @@ def _expire_of_deleted():
 def _expire_job(job_id, whole=False):
     """``whole``: also what was asked for, and why it failed."""
     if whole:
-        db.execute("UPDATE jobs SET params = '{}', error_facts = '{}' WHERE id = ?", (job_id,))
+        db.execute("UPDATE jobs SET params = '{}', error_facts = CASE WHEN error_facts IS NOT NULL THEN '{}' END WHERE id = ?",
+                   (job_id,))
     for table in ("job_events", "job_steps", "job_files"):
         db.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))
     db.execute(f"UPDATE jobs SET result = NULL, progress_note = NULL, expired_at = {db.NOW} WHERE id = ?", (job_id,))

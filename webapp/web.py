@@ -18,7 +18,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge
 
-from webapp import accounts, db, jobs, messages, workers
+from webapp import accounts, db, forms, jobs, ledger, messages, workers
 from webapp.errors import (
     AdminsOnly,
     AinoriError,
@@ -73,12 +73,14 @@ class Sessions(SecureCookieSessionInterface):
 class Incoming:
     """A file part of a form, written straight to where uploads are kept, its hash taken on the way.
 
-    What the disk says against it waits for ``complete``: the rest of the form is still read.
+    What the disk says against it waits for ``complete``: the rest of the form is still read. Of what is larger
+    than an upload may be, the rest is thrown away.
     """
 
     def __init__(self, folder):
         self.path = folder / f"incoming-{secrets.token_hex(8)}"
         self.size = 0
+        self._bytes_max = current_app.settings.max_upload_mb * 1024 * 1024
         self._hash = hashlib.sha256()
         self._turn = db.Turn()
         self._file, self._error = None, None
@@ -91,7 +93,7 @@ class Incoming:
     def write(self, data):
         self.size += len(data)
         self._hash.update(data)
-        if self._error is None:
+        if self._error is None and self.size <= self._bytes_max:
             try:
                 self._file.write(data)
             except OSError as error:
@@ -160,22 +162,17 @@ def received(kind):
         return _from_json(), {}
     if request.mimetype not in ("multipart/form-data", "application/x-www-form-urlencoded"):
         raise UnsupportedMediaType()
-    raw = {name: value for name, value in request.form.items() if value != "" and name not in RESERVED_FIELDS}
-    files = {}
+    raw, files = forms.read(kind, request.form.to_dict(flat=False)), {}
     for name, part in request.files.items():
         if not part.filename and not part.stream.size:
             continue  # the browser sends an empty part for a field left empty
         limit_mb = current_app.settings.max_upload_mb
         if part.stream.size > limit_mb * 1024 * 1024:
-            raise FileTooLarge(limit_mb=limit_mb)
+            raise FileTooLarge(limit_mb=limit_mb, field=name)
         part.stream.complete()
         files[name] = jobs.Received(part.stream.path, Upload(
             name=_file_name(part.filename), size=part.stream.size, sha256=part.stream.sha256))
     return raw, files
-
-
-# Form fields that are ours, not the kind's.
-RESERVED_FIELDS = {"csrf_token", "form_key", "price", "sample"}
 
 
 def _file_name(name):
@@ -257,9 +254,12 @@ def _refuse_forged():
 
 
 def limit_body():
-    """Only a form with a file may be large."""
+    """Only a form with a file may be large. A page's is read to its end where the file is too large, within reason:
+    the form comes back with what was typed."""
     if request.mimetype != "multipart/form-data":
         request.max_content_length = JSON_BYTES_MAX
+    elif request.endpoint == "pages.submit":
+        request.max_content_length = max(DISCARDED_BYTES_MAX, request.max_content_length)
 
 
 def viewer_id():
@@ -377,6 +377,17 @@ def submit(kind, raw, files, idempotency_key=None, form_key=None, shown_price=No
     return jobs.submit(order, max_pending=current_app.settings.max_pending_jobs, files=files)
 
 
+def standing(kind, who):
+    """What can be said before there are params: ``{in_flight_job_id, reasons}``, of one that is in the way, of points
+    that would not do."""
+    cost = 0 if callable(kind.cost) else kind.cost
+    way = jobs.exclusive_in_flight(kind, who.user_id)
+    short = cost > 0 and not who.is_guest and cost > ledger.available(who.user_id)
+    reasons = (["LOGIN_REQUIRED"] if cost and who.is_guest else ["JOB_IN_FLIGHT"] if way
+               else ["INSUFFICIENT_POINTS"] if short else [])
+    return {"in_flight_job_id": way, "reasons": reasons}
+
+
 def retry(job, key=None, shown_price=None):
     """A failed job of this caller's once more. Returns a ``Submission``. ``key``: as for ``submit``."""
     who, kind, settings = asker(), current_app.kinds.get(job["kind"]), current_app.settings
@@ -421,7 +432,7 @@ def params_schema(kind, lang):
         translated = field.pop("ja", None)
         if lang == "ja" and translated:
             field.update(translated)
-        if name == kind.upload_field:
+        if name in kind.upload_fields:
             for key in ("$ref", "anyOf", "allOf", "default"):
                 field.pop(key, None)
             field.update({"type": "string", "format": "binary"})

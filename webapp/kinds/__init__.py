@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import UnionType
+from typing import Any, BinaryIO, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -224,8 +225,8 @@ class Kind:
     @property
     def upload_fields(self) -> list[str]:
         """The names of the params fields that take a file."""
-        return [name for name, info in self.params.model_fields.items()
-                if Upload in (info.annotation, *getattr(info.annotation, "__args__", ()))]
+        return [name for name, info in self.params.model_fields.items() if info.annotation is Upload
+                or get_origin(info.annotation) in (Union, UnionType) and Upload in get_args(info.annotation)]
 
     @cached_property
     def upload_field(self) -> str | None:

@@ -24,33 +24,37 @@
   }
   document.querySelectorAll("time[data-local]").forEach(localise);
 
-  // A second press does nothing. The buttons are not disabled: their name and value must be sent.
-  for (const form of document.querySelectorAll("form[data-once]")) {
-    form.addEventListener("submit", (event) => {
-      if (form.dataset.sent) {
-        event.preventDefault();
-        return;
-      }
-      form.dataset.sent = "1";
-      const pressed = event.submitter;
-      setTimeout(() => {
-        for (const button of form.querySelectorAll("button")) button.setAttribute("aria-disabled", "true");
-        if (pressed && form.dataset.once) {
-          pressed.dataset.label = pressed.textContent;
-          pressed.textContent = form.dataset.once;
-        }
-      });
-    });
-  }
-  addEventListener("pageshow", (event) => {
-    if (!event.persisted) return;
-    for (const form of document.querySelectorAll("form[data-sent]")) {
-      delete form.dataset.sent;
-      for (const button of form.querySelectorAll("button")) {
-        button.removeAttribute("aria-disabled");
-        if (button.dataset.label) button.textContent = button.dataset.label;
-      }
+  // A second press does nothing. The buttons are not disabled: their name and value must be sent. Heard on the
+  // document, so that a form that comes later counts too.
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.matches("form[data-once]")) return;
+    if (form.dataset.sent) {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      return;
     }
+    form.dataset.sent = "1";
+    const pressed = event.submitter;
+    setTimeout(() => {
+      if (!form.dataset.sent) return;
+      for (const button of form.querySelectorAll("button:not([type=button])")) button.setAttribute("aria-disabled", "true");
+      if (pressed && form.dataset.once) {
+        pressed.dataset.label = pressed.textContent;
+        pressed.textContent = form.dataset.once;
+      }
+    });
+  });
+  function unsent(form) {
+    delete form.dataset.sent;
+    for (const button of form.querySelectorAll("button[aria-disabled]")) {
+      button.removeAttribute("aria-disabled");
+      if (button.dataset.label) button.textContent = button.dataset.label;
+    }
+  }
+  document.addEventListener("unsent", (event) => unsent(event.target));
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) document.querySelectorAll("form[data-sent]").forEach(unsent);
   });
 
   // The menu closes when attention goes elsewhere.
