@@ -169,6 +169,7 @@ def _field(name, spec, kind, required, raw, error):
 def job(job_id):
     if not jobs.visible(job_id, web.viewer_id()):
         raise NotFound()
+    after = jobs.last_event(job_id)  # before the job is read: what is stored meanwhile is told again, not missed
     row = jobs.poll(job_id)
     kind = current_app.kinds.get(row["kind"])
     view = web.job_json(row)
@@ -182,7 +183,7 @@ def job(job_id):
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
         stages=_stages(kind, row), events=_receipt(kind, row), others=others, can_cancel=not final,
         cancel_note=messages.cancel_sentence(row, jobs.first_asker(job_id) != web.viewer_id(), view["money"], others),
-        money_class=view["money"],
+        money_class=view["money"], after=after, age_seconds=jobs.age_seconds(row),
         retry_price=jobs.price_again(kind, row) if again else None, form_key=secrets.token_urlsafe(12),
         input_gone=not_again == "INPUT_GONE", result=view["result"], result_template=_result_template(kind),
         exports=_exports(view))
