@@ -143,6 +143,11 @@ def end(driver, job_id):
         'X-CSRF-Token': document.querySelector('[name=csrf_token]').value}}).then(answer => answer.status)""", job_id)
 
 
+def how_opened(driver):
+    """``navigate``, or ``reload``."""
+    return driver.execute_script("return performance.getEntriesByType('navigation')[0].type")
+
+
 # ----------------------------------------------------------------------------------------- journeys
 
 def test_progress_comes_by_the_stream_and_the_report_follows(running, browser):
@@ -152,13 +157,9 @@ def test_progress_comes_by_the_stream_and_the_report_follows(running, browser):
     assert polls(driver, job_id) <= 2, "it is told, it need not ask"
     assert seen(driver) == sorted(seen(driver), key=lambda percent: int(percent.strip("%")))
     wait(driver, lambda d: d.title.startswith("Done"))
-    assert d_reloads(driver) == "reload"
+    assert how_opened(driver) == "reload"
     no_complaints(driver)
     wait(driver, lambda d: streams(running) == 0)
-
-
-def d_reloads(driver):
-    return driver.execute_script("return performance.getEntriesByType('navigation')[0].type")
 
 
 @pytest.mark.parametrize("trouble", [bad_gateway, captive_portal])
@@ -236,11 +237,13 @@ def test_without_a_network_it_says_so_and_comes_back_by_itself(running, browser)
     job_id = begin(driver, running.url, seconds=60)
     wait(driver, lambda d: seen(d))
 
+    driver.execute_cdp_cmd("Network.enable", {})
+
     def network(offline):
         driver.execute_cdp_cmd("Network.emulateNetworkConditions", {
             "offline": offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1})
     network(offline=True)
-    wait(driver, lambda d: UNREACHABLE in text(d))
+    wait(driver, lambda d: UNREACHABLE in text(d), seconds=15)  # sooner than silence alone would tell
     network(offline=False)
     wait(driver, lambda d: UNREACHABLE not in text(d))
     before = len(seen(driver))
@@ -289,6 +292,6 @@ def test_what_a_cancel_means_is_never_told_wrong(running, between, browser):
     between.act = None
     wait(driver, lambda d: d.find_element(By.CSS_SELECTOR, "form.cancel button").is_displayed())
     assert driver.find_element(By.ID, "cancel-note").text not in ("", note)
-    assert len(driver.find_elements(By.CSS_SELECTOR, "form.cancel")) == 1 and d_reloads(driver) != "reload"
+    assert len(driver.find_elements(By.CSS_SELECTOR, "form.cancel")) == 1 and how_opened(driver) != "reload"
     driver.find_element(By.CSS_SELECTOR, "form.cancel button").click()
     wait(driver, lambda d: "Cancelled" in text(d))
