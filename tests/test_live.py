@@ -46,6 +46,20 @@ def test_a_stream_tells_what_is_stored_and_ends_with_done(service, person):
     assert last.keys() == someone.job(job_id).keys()
 
 
+def test_a_stream_speaks_the_language_of_whoever_listens(app, person):
+    someone = person()
+    path = someone.submit("paid").json["job"]["links"]["events"]
+    told = []
+    for lang in ("ja", "en"):
+        answer = someone.get(path, headers={"Accept-Language": lang})
+        chunks = iter(answer.response)
+        next(chunks)
+        told += frames([next(chunks)])
+        answer.close()
+    japanese, english = (job["money_message"] for *_, job in told)
+    assert re.search("[ぁ-ん]", japanese) and english == "No points have been used yet."
+
+
 def test_done_is_not_said_before_the_points_are_settled(service, person):
     someone = person()
     job_id = someone.submit("broken").json["job"]["id"]
