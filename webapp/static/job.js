@@ -16,7 +16,7 @@
   const STREAMS_MOST = 4;
   // A dead stream looks like a silent one (its comments cannot be heard here): after so long, ask. Sooner where
   // none has brought news yet: something on the way may keep them back.
-  const QUIET_MS = 20000, QUIET_AT_FIRST_MS = 5000;
+  const QUIET_MS = 20000, QUIET_AT_FIRST_MS = 3000;
   // One that ends sooner has failed; the next is tried after a pause that grows.
   const STREAM_LEAST_MS = 10000, PAUSE_MS = 2000, PAUSE_MOST_MS = 60000;
 
