@@ -1,10 +1,8 @@
-"""The JSON API from the outside: its answers, its refusals, uploads, live progress, health."""
+"""The JSON API from the outside: its answers, its refusals, uploads, health."""
 import hashlib
-import http.client
 import io
 import json
 import re
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -16,7 +14,7 @@ import pytest
 
 from tests.conftest import Person
 from tests.server import Server
-from webapp import create_app, db, jobs, ledger, live, messages, web
+from webapp import create_app, db, jobs, ledger, messages, web
 from webapp.errors import AinoriError
 from webapp.kinds import Kind
 
@@ -537,155 +535,6 @@ def test_the_same_upload_again_by_the_same_key_is_kept_once(app, person):
     assert problem(other, 422, "IDEMPOTENCY_KEY_REUSED") and len(uploads(app)) == 1
 
 
-# ----------------------------------------------------------------------------------- live progress
-
-def frames(chunks):
-    """The events of a stream as ``(id, event, data)``; comments as ``(None, 'comment', text)``."""
-    for frame in "".join(chunk if isinstance(chunk, str) else chunk.decode() for chunk in chunks).split("\n\n"):
-        if frame.startswith(":"):
-            yield None, "comment", frame[1:].strip()
-        elif frame.startswith("id: "):
-            lines = dict(line.split(": ", 1) for line in frame.split("\n"))
-            yield int(lines["id"]), lines["event"], json.loads(lines["data"])
-
-
-def listen(someone, job_id, after=None):
-    return someone.get(f"/api/jobs/{job_id}/events", headers={"Last-Event-ID": str(after)} if after else {})
-
-
-def test_a_stream_tells_what_is_stored_and_ends_with_done(service, person):
-    someone = person()
-    job_id = someone.submit("slow", seconds=0.3).json["job"]["id"]
-    answer = listen(someone, job_id)
-    assert (answer.status_code, answer.mimetype, answer.headers["X-Accel-Buffering"]) == (200, "text/event-stream", "no")
-    chunks = list(answer.response)
-    assert chunks[0] == b"retry: 2000\n\n"
-    told = list(frames(chunks))
-    ids = [seq for seq, *_ in told]
-    assert ids == sorted(set(ids)) and ids[-1] == jobs.events(job_id)[-1]["seq"]
-    assert [event for _, event, _ in told] == ["progress"] * (len(told) - 1) + ["done"] and len(told) >= 3
-    last = told[-1][2]
-    assert (last["status"], last["money"], last["result"]) == ("succeeded", "consumed", None)
-    assert last.keys() == someone.job(job_id).keys()
-
-
-def test_done_is_not_said_before_the_points_are_settled(service, person):
-    someone = person()
-    job_id = someone.submit("broken").json["job"]["id"]
-    told = list(frames(listen(someone, job_id).response))
-    assert told[-1][1] == "done" and told[-1][2]["money"] == "refunded"
-    assert all(event == "progress" and job["money"] in ("checking", "consumed", "none", "refunded")
-               for _, event, job in told[:-1])
-
-
-def test_a_stream_resumes_without_gaps_or_repeats(service, person):
-    someone = person()
-    job_id = someone.submit("slow", seconds=0.4).json["job"]["id"]
-    seen, after, streams = [], None, 0
-    while not seen or seen[-1][1] != "done":
-        answer, streams = listen(someone, job_id, after), streams + 1
-        chunks = iter(answer.response)
-        got = []
-        while len(got) < 1:  # one event of each stream, then the line breaks
-            got = list(frames([next(chunks)]))
-        answer.close()
-        seen += got
-        after = seen[-1][0]
-    ids = [seq for seq, *_ in seen]
-    assert streams >= 3 and ids == sorted(set(ids)) and ids[-1] == jobs.events(job_id)[-1]["seq"]
-    assert listen(someone, job_id, after).status_code == 204  # nothing was missed: the browser stops asking
-
-
-def test_whoever_comes_late_is_told_the_end_at_once(service, person):
-    someone = person()
-    job_id = someone.submit("paid").json["job"]["id"]
-    someone.finished(job_id)
-    last = jobs.events(job_id)[-1]["seq"]
-    for after in (None, 1, last - 1):
-        told = list(frames(listen(someone, job_id, after).response))
-        assert [(seq, event) for seq, event, _ in told] == [(last, "done")]
-    assert listen(someone, job_id, last).status_code == 204
-    assert someone.get(f"/api/jobs/{job_id}/events?after={last}").status_code == 204
-
-
-def test_done_is_told_even_where_the_end_came_between_two_looks(app, person, monkeypatch):
-    """A commit happens in a thread: the job may be read before it, and its events after it."""
-    someone = person()
-    job_id = someone.submit("free").json["job"]["id"]
-    monkeypatch.setattr(live, "LOOK_SECONDS", 0.05)
-    real, moved = jobs.poll, []
-
-    def poll_just_before_the_end(asked):
-        row = real(asked)
-        if len(moved) == 1 and not jobs.get(asked)["finished_at"]:
-            jobs._cancel(asked, someone.id)
-        moved.append(row["status"])
-        return row
-    monkeypatch.setattr(jobs, "poll", poll_just_before_the_end)
-    told = list(frames(listen(someone, job_id).response))
-    assert told[-1][1] == "done" and told[-1][2]["status"] == "failed"
-
-
-def test_what_another_process_writes_is_told_too(app, person, monkeypatch):
-    someone = person()
-    job_id = someone.submit("free").json["job"]["id"]
-    monkeypatch.setattr(live, "LOOK_SECONDS", 0.05)
-    chunks = iter(listen(someone, job_id).response)
-    assert next(chunks) and list(frames([next(chunks)]))[0][1] == "progress"
-    with sqlite3.connect(app.settings.database_path) as other:
-        other.execute("INSERT INTO job_events (job_id, seq, event, attempt, data) VALUES (?, 7, 'progress', 0, '{}')",
-                      (job_id,))
-    other.close()
-    assert list(frames([next(chunks)]))[0][0] == 7
-
-
-def test_a_silent_stream_is_kept_alive_by_comments_and_ended_in_time(app, person, monkeypatch):
-    someone = person()
-    job_id = someone.submit("free").json["job"]["id"]
-    for name, seconds in (("COMMENT_SECONDS", 0.1), ("LOOK_SECONDS", 0.02), ("STREAM_SECONDS_MAX", 0.5)):
-        monkeypatch.setattr(live, name, seconds)
-    began = time.monotonic()
-    told = [event for _, event, _ in frames(listen(someone, job_id).response)]
-    assert 0.4 < time.monotonic() - began < 1.5
-    assert told[0] == "progress" and 2 <= told[1:].count("comment") == len(told) - 1 <= 5
-    assert not jobs.signals.listeners
-
-
-def test_the_limits_of_a_stream_are_those_of_the_hosts():
-    assert live.COMMENT_SECONDS == 15 and 45 <= live.STREAM_SECONDS_MAX < 55 and live.LOOK_SECONDS <= 1
-
-
-def test_streams_have_caps_for_the_server_and_for_each_person(site):
-    app, someone = site(MAX_STREAMS=3, MAX_STREAMS_PER_USER=2)
-    other, third = Person(app, "b@example.org", 0), Person(app, "c@example.org", 0)
-    ids = {who: who.submit("free").json["job"]["id"] for who in (someone, other, third)}
-
-    def open_one(who):
-        answer = listen(who, ids[who])
-        if answer.status_code == 200:
-            next(iter(answer.response))
-        return answer
-    first, second = open_one(someone), open_one(someone)
-    assert problem(open_one(someone), 503, "TOO_MANY_STREAMS")["per_user_max"] == 2
-    kept = open_one(other)
-    assert problem(open_one(third), 503, "TOO_MANY_STREAMS")["total_max"] == 3
-    second.close()  # whoever leaves makes a place free
-    assert open_one(third).status_code == 200
-    for answer in (first, kept):
-        answer.close()
-    assert third.get(f"/api/jobs/{ids[third]}").status_code == 200  # polling always works
-
-
-def test_streams_end_when_the_server_drains(app, person):
-    someone = person()
-    chunks = iter(listen(someone, someone.submit("free").json["job"]["id"]).response)
-    next(chunks), next(chunks)
-    jobs.signals.draining = True
-    began = time.monotonic()
-    assert list(chunks) == [] and time.monotonic() - began < 2
-    assert not app.streams.open
-
-
 # --------------------------------------------------------------------------- health, and real servers
 
 def test_healthz_touches_no_database_and_readyz_says_what_is_wrong(app, client, monkeypatch):
@@ -808,51 +657,6 @@ def _nothing_incoming(server, seconds=5):
     while left := [path.name for path in (server.folder / "uploads").iterdir() if path.name.startswith("incoming-")]:
         assert time.monotonic() < ends, left
         time.sleep(0.02)
-
-
-def test_a_place_is_free_again_when_the_client_vanished(running):
-    job_id = running.post("/api/kinds/slow/jobs", {"seconds": 50, "text": "late"}, token=running.token).json["job"]["id"]
-    head = (f"GET /api/jobs/{job_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {running.token}\r\n\r\n").encode()
-    connections = []
-    for _ in range(2):
-        connections.append(socket.create_connection(("127.0.0.1", running.port), timeout=10))
-        connections[-1].sendall(head)
-        assert b"retry: 2000" in connections[-1].recv(65536) + connections[-1].recv(65536)
-    assert running.get(f"/api/jobs/{job_id}/events", token=running.token).status == 503
-    for connection in connections:
-        connection.close()
-    ends = time.monotonic() + 5
-    while True:  # the next comments are written to nobody
-        again = socket.create_connection(("127.0.0.1", running.port), timeout=10)
-        again.sendall(head)
-        status = again.recv(65536).split(b"\r\n")[0]
-        again.close()
-        if b" 200 " in status:
-            break
-        assert b" 503 " in status and time.monotonic() < ends
-        time.sleep(0.05)
-    running.post(f"/api/jobs/{job_id}/cancellation", token=running.token)
-    running.finished(job_id, running.token)
-
-
-def test_a_real_servers_stream_is_instant_and_ends_when_it_drains(running):
-    """Last of this file: it stops the server."""
-    job_id = running.post("/api/kinds/slow/jobs", {"seconds": 50}, token=running.token).json["job"]["id"]
-    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
-    connection.request("GET", f"/api/jobs/{job_id}/events", headers={"Authorization": f"Bearer {running.token}"})
-    stream, told = connection.getresponse(), b""
-    while b"event: progress" not in told:
-        told += stream.read1(65536)
-    began = time.monotonic()
-    running.signal_master(signal.SIGTERM)
-    while chunk := stream.read1(65536):
-        told += chunk
-    assert time.monotonic() - began < 5
-    running.wait()
-    assert time.monotonic() - began < 8
-    connection.close()
-    row, = running.rows("SELECT * FROM jobs WHERE id = ?", job_id)
-    assert (row["status"], row["error_code"], row["settlement"]) == ("failed", "INTERRUPTED", "settled"), running.log.read_text()
 
 
 # ----------------------------------------------------------------------------------------- helpers

@@ -189,10 +189,11 @@ def events(job_id):
     app, viewer, locale = current_app._get_current_object(), web.viewer_id(), web.locale_name()
 
     def as_text(job):
-        with app.test_request_context(), force_locale(locale):
+        with app.app_context(), force_locale(locale):
             return app.json.dumps(messages.job_json(job, viewer, app.kinds, app.settings.support_contact,
                                                     with_result=False))
-    answer = Response(app.streams.keep(viewer, live.follow(job_id, after, as_text)), mimetype="text/event-stream")
+    stream = live.follow(job_id, after, as_text, request.environ.get("gunicorn.socket"))
+    answer = Response(app.streams.keep(viewer, stream), mimetype="text/event-stream")
     answer.headers["X-Accel-Buffering"] = "no"
     return answer
 

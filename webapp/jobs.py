@@ -925,6 +925,11 @@ def events(job_id, after=0):
     return db.rows("SELECT * FROM job_events WHERE job_id = ? AND seq > ? ORDER BY seq", (job_id, after))
 
 
+def last_event(job_id):
+    """The sequence number of the latest event."""
+    return db.value("SELECT max(seq) FROM job_events WHERE job_id = ?", (job_id,)) or 0
+
+
 def interruptions(job):
     """How attempts at this job were ended from outside: rows ``attempt``, ``reason`` (``orphaned``, ``timed_out``,
     ``drained``), ``at``, oldest first."""

@@ -164,6 +164,7 @@ def job(job_id):
     viewer = web.viewer_id()
     if not jobs.visible(job_id, viewer):
         raise NotFound()
+    after = jobs.last_event(job_id)  # before the job is read: what is stored meanwhile is told again, not missed
     row = jobs.poll(job_id)
     kind = current_app.kinds.get(row["kind"])
     view = web.job_json(row)
@@ -174,6 +175,7 @@ def job(job_id):
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
         badge=messages.badge(row, view["money"]), stages=_stages(kind, row), events=_receipt(kind, row),
         can_cancel=not final, if_stopped=_if_stopped(row), **_times(row), account=_account(row),
+        after=after, age_seconds=jobs.age_seconds(row),
         cancel_note=messages.cancel_sentence(row, jobs.first_asker(job_id) != viewer, view["money"], view["others"]),
         money_class=view["money"], **_trying_again(kind, row), result=view["result"],
         result_template=_result_template(kind), exports=_exports(view))

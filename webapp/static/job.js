@@ -1,60 +1,90 @@
-// Keeps a page in flight up to date by asking the API. The one rule: say only what the server has
-// said. While it cannot be reached, nothing about the work or the points is shown.
+// Keeps a page in flight up to date: by a stream of events, else by asking the API now and then. The one
+// rule: say only what the server has said. While it cannot be reached, nothing about the work or the points
+// is shown. The stream only brings news; whether the server is there is told by an answer of its API alone.
 (() => {
   "use strict";
   const root = document.querySelector("[data-live]");
   if (!root) return;
-  const { url, id } = root.dataset;
+  const { url, events, id } = root.dataset;
   const part = (name) => root.querySelector("[data-" + name + "]");
   const known = part("known");
   const notice = part("notice");
   const spoken = part("spoken");
   const bar = root.querySelector("progress");
   const GIVE_UP_MS = 10000, WAIT_MS = 1500, WAIT_LEAST_MS = 250, WAIT_MOST_MS = 30000, BACK_OFF_MOST_MS = 1500;
+  // A browser opens six connections to a host over HTTP/1.1: more streams would leave too few for pages.
+  const STREAMS_MOST = 4;
+  // A dead stream looks like a silent one (its comments cannot be heard here): after so long, ask. Sooner where
+  // none has brought news yet: something on the way may keep them back.
+  const QUIET_MS = 20000, QUIET_AT_FIRST_MS = 3000;
+  // One that ends sooner has failed; the next is tried after a pause that grows.
+  const STREAM_LEAST_MS = 10000, PAUSE_MS = 2000, PAUSE_MOST_MS = 60000;
 
   let etag = null;      // of the last answer that was drawn
+  let shown = null;     // what was drawn last, as text
   let asking = null;    // the AbortController of the request under way
   let timer = null;
   let failures = 0;
-  let ahead = 0;        // this computer's clock minus the server's, in ms
+  let ahead = Date.now() - Date.parse(root.dataset.created) - root.dataset.age * 1000;  // this clock minus the server's
   let startedAt = Date.parse(root.dataset.since);
   let said = "";
   let leaving = false;
 
+  let stream = null;            // the EventSource
+  let begunAt = 0;              // when it was asked for
+  let open = false;             // it has answered
+  let giveBack = null;          // gives back this tab's place among those that stream
+  let taking = false;           // such a place
+  let after = root.dataset.after;   // the last event that was told
+  let told = 0;                 // how many were
+  let trusted = false;          // the last news came by stream
+  let streamFailures = 0;
+  let streamFrom = 0;           // not before
+
+  let renewing = false;
+  let wanted, copy = root.dataset.wording;   // what the page's own sentences are about
+
   const text = (element, value) => {
     if (element && element.textContent !== value) element.textContent = value;
   };
+
+  function later(wait) {
+    clearTimeout(timer);
+    if (wait !== null && !document.hidden && !leaving) timer = setTimeout(ask, wait);
+  }
 
   // ------------------------------------------------------------ asking
   async function ask() {
     clearTimeout(timer);
     if (document.hidden) return;
     if (asking) asking.abort();
-    const mine = asking = new AbortController();
+    const mine = asking = new AbortController(), before = told;
     const giveUp = setTimeout(() => mine.abort(), GIVE_UP_MS);
     let wait;
     try {
       const headers = { Accept: "application/json" };
       if (etag) headers["If-None-Match"] = etag;
       const answer = await fetch(url, { headers, cache: "no-store", credentials: "same-origin", signal: mine.signal });
-      wait = await take(answer);
+      wait = await take(answer, before);
       failures = 0;
     } catch {
       if (asking !== mine || leaving) return;   // a newer request took over, or the page is going
+      hush();
       wait = unreachable();
     } finally {
       clearTimeout(giveUp);
       if (asking === mine) asking = null;
     }
-    if (wait !== null && !document.hidden) timer = setTimeout(ask, wait);
+    later(wait !== null && open ? quiet(wait) : wait);
   }
 
   // Draws an answer and returns when to ask again; raises if it is not this API's.
-  async function take(answer) {
+  async function take(answer, before) {
     const wait = retryAfter(answer) ?? WAIT_MS;
     const served = Date.parse(answer.headers.get("Date"));
     if (answer.status === 304 && etag) {
       reachable();
+      listen();
       return wait;
     }
     const type = (answer.headers.get("Content-Type") || "").split(";")[0].trim();
@@ -65,14 +95,35 @@
       return Math.max(wait, WAIT_MS);     // busy: what is shown stays as it was
     }
     if (answer.status !== 200 || type !== "application/json") throw new Error("not ours");
-    const job = await answer.json();
-    if (job === null || typeof job !== "object" || job.id !== id || typeof job.status !== "string") throw new Error("not ours");
+    const job = ours(await answer.json());
     if (!Number.isNaN(served)) ahead = Date.now() - served;
+    if (told !== before) return wait;   // the stream was faster, this may be older
+    const silent = stream && Date.now() - begunAt >= QUIET_AT_FIRST_MS - 500;
+    if (silent && shown !== null && shown !== asText(job)) failed();   // it should have told that
     etag = answer.headers.get("ETag");
+    return show(job, wait);
+  }
+
+  // The job, if it is one, and this page's; raises otherwise.
+  function ours(job) {
+    if (job === null || typeof job !== "object" || job.id !== id || typeof job.status !== "string") throw new Error("not ours");
+    return job;
+  }
+
+  const asText = (job) => JSON.stringify({ ...job, result: null });
+
+  // Draws the job and returns when to ask again.
+  function show(job, wait) {
+    failures = 0;
+    shown = asText(job);
     reachable();
     draw(job);
     const final = job.status === "succeeded" || job.status === "failed";
-    if (!final || job.money === "checking") return wait;
+    if (!final || job.money === "checking") {
+      listen();
+      return wait;
+    }
+    hush();
     finish(job);
     return reload(job.status + job.money);
   }
@@ -104,6 +155,80 @@
       text(notice, "");
       notice.hidden = true;
     }
+  }
+
+  // ------------------------------------------------------------ listening
+  // Opens the stream, if there is none and this tab may have one. Meanwhile, and otherwise, polling goes on.
+  async function listen() {
+    if (stream || taking || Date.now() < streamFrom || typeof EventSource === "undefined") return;
+    taking = true;
+    const place = await takePlace();
+    taking = false;
+    if (!place) return;
+    if (document.hidden || leaving) return place();
+    giveBack = place;
+    const mine = stream = new EventSource(events + "?after=" + after);
+    begunAt = Date.now();
+    mine.onopen = () => {
+      if (stream !== mine) return;
+      open = true;
+      if (!asking) later(quiet(WAIT_MS));
+    };
+    mine.onerror = () => {
+      if (stream !== mine) return;
+      if (open && Date.now() - begunAt >= STREAM_LEAST_MS) hush();   // the server ends every stream in time
+      else failed();
+      later(Math.random() * 500);     // how things are is told by an answer
+    };
+    const hear = (event) => {
+      if (stream !== mine) return;
+      let job;
+      try {
+        job = ours(JSON.parse(event.data));
+      } catch {
+        failed();
+        return later(0);
+      }
+      after = event.lastEventId || after;
+      told += 1;
+      trusted = true;
+      streamFailures = 0;
+      etag = null;
+      later(show(job, QUIET_MS));
+    };
+    mine.addEventListener("progress", hear);
+    mine.addEventListener("done", hear);
+  }
+
+  function quiet(wait) {
+    if (trusted) return QUIET_MS;
+    return streamFailures ? wait : Math.max(wait, QUIET_AT_FIRST_MS);
+  }
+
+  function hush() {
+    if (stream) stream.close();
+    if (giveBack) giveBack();
+    stream = giveBack = null;
+    open = false;
+  }
+
+  function failed() {
+    hush();
+    trusted = false;
+    streamFrom = Date.now() + Math.min(PAUSE_MOST_MS, PAUSE_MS * 2 ** streamFailures) * (0.75 + Math.random() * 0.5);
+    streamFailures += 1;
+  }
+
+  // A place among the tabs of this browser that stream: what gives it back, or null. (Locks go with their tab.)
+  async function takePlace() {
+    for (let n = 0; navigator.locks && n < STREAMS_MOST; n += 1) {
+      const place = await new Promise((resolve) => {
+        navigator.locks.request("ainori-stream-" + n, { ifAvailable: true },
+          (lock) => lock ? new Promise((done) => resolve(done)) : resolve(null)).catch(() => resolve(null));
+      });
+      if (place) return place;
+    }
+    return null;
   }
 
   // A page that comes back unchanged (the two answers disagree for a moment) is not reloaded in a loop.
@@ -146,29 +271,39 @@
     document.title = (percent && !checking ? percent + " · " : "") + root.dataset.title;
     startedAt = Date.parse(job.started_at || job.created_at) || startedAt;
     stages(job.status === "pending" ? null : job.stage);
-    if (job.money !== root.dataset.points && !checking) renewCancelNote();
+    wanted = [job.status, job.money, job.others, job.attempts_spent].join(" ");
+    if (copy !== wanted && !checking) renew();
     say([job.status, checking, job.stage, measured ? Math.floor(share * 4) : 0].join(), message + (percent ? " " + percent : ""));
   }
 
-  // What a cancel means changes when points are used. The sentence is the server's, so it is taken from
-  // a fresh copy of this page; until then there is nothing to press.
-  async function renewCancelNote() {
-    const form = root.querySelector(".cancel");
-    if (!form) return;
-    form.hidden = true;
+  // Some sentences (what a cancel means, or a stop of the server) are the server's alone, and change when points are
+  // used, an attempt is spent, or somebody joins or leaves: they are taken from a fresh copy of this page. Until then there is no form to press.
+  async function renew() {
+    if (renewing) return;
+    renewing = true;
+    const held = document.activeElement?.closest("[data-fresh]");
+    for (const form of root.querySelectorAll("form[data-fresh]")) form.hidden = true;
     try {
-      const answer = await fetch(location.href, { cache: "no-store", credentials: "same-origin" });
+      const signal = AbortSignal.timeout && AbortSignal.timeout(GIVE_UP_MS);
+      const answer = await fetch(location.href, { cache: "no-store", credentials: "same-origin", signal });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.querySelector("[data-live]");
       if (!fresh || fresh.dataset.id !== id) throw new Error("not this page");
-      root.dataset.points = fresh.dataset.points;
-      const note = page.querySelector("#cancel-note");
-      if (note) {
-        text(form.querySelector("#cancel-note"), note.textContent);
-        form.hidden = false;
+      copy = fresh.dataset.wording;
+      if (copy !== wanted) throw new Error("not of this moment");
+      for (const element of root.querySelectorAll("[data-fresh]")) {
+        const other = fresh.querySelector('[data-fresh="' + element.dataset.fresh + '"]');
+        if (other) element.replaceChildren(...other.childNodes);   // itself it stays: a live region, a form that is heard
+        element.hidden = !other || other.hidden;
       }
+      if (held && !held.hidden) held.querySelector("button, a, input:not([type=hidden])")?.focus();
     } catch {
-      etag = null;      // the next answer is drawn again, and comes here again
+      copy = null;
+      await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
+      etag = shown = null;      // the next answer is drawn again, and comes here again
+      later(0);
+    } finally {
+      renewing = false;
     }
   }
 
@@ -218,17 +353,25 @@
     const two = (n) => String(n).padStart(2, "0");
     const hours = Math.floor(all / 3600), minutes = Math.floor(all / 60) % 60;
     text(part("elapsed"), (hours ? hours + ":" + two(minutes) : minutes) + ":" + two(all % 60));
+    const late = part("late");
+    if (late) late.hidden = root.dataset.state !== "running" || !(all > late.dataset.lateAfterSeconds);
   }
 
   // ------------------------------------------------------------ when
+  const look = () => { tick(); ask(); };
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) clearTimeout(timer);
-    else { tick(); ask(); }
+    if (!document.hidden) return look();
+    clearTimeout(timer);
+    hush();
   });
-  addEventListener("pagehide", () => { leaving = true; });
-  addEventListener("pageshow", (event) => { leaving = false; if (event.persisted) ask(); });
+  addEventListener("pagehide", () => { leaving = true; clearTimeout(timer); hush(); });
+  addEventListener("pageshow", (event) => { leaving = false; if (event.persisted) look(); });
   addEventListener("online", ask);
+  addEventListener("offline", ask);   // fails at once, and says so
   setInterval(tick, 1000);
   tick();
-  ask();
+  if (!document.hidden) {
+    listen();           // from where this page was made: it need not ask first
+    later(WAIT_MS);
+  }
 })();
