@@ -46,7 +46,7 @@ def test_from_registering_to_leaving_in_japanese_on_a_phone(server, browser):  #
     _fill(driver, password__current="a short sentence", password__new="another sentence")
     _press(driver, "main form .btn")
     wait(driver, lambda d: "パスワードを変更しました" in text(d))
-    _press(driver, "form[action='/logout'] button")
+    _press(driver, "main form[action='/logout'] button")
     wait(driver, lambda d: "ログアウトしました" in text(d))
     driver.get(f"{running.url}/points")
     assert "/login" in driver.current_url
