@@ -53,7 +53,7 @@ def _standing(kind, who, balance):
     cost = 0 if callable(kind.cost) else kind.cost
     way = jobs.exclusive_in_flight(kind, who.user_id)
     reasons = (["LOGIN_REQUIRED"] if cost and who.is_guest else ["JOB_IN_FLIGHT"] if way
-               else ["INSUFFICIENT_POINTS"] if cost > balance else [])
+               else ["INSUFFICIENT_POINTS"] if cost > balance else ["KIND_PAUSED"] if kind.name in jobs.pauses() else [])
     return {"ok": not reasons, "in_flight_job_id": way, "reasons": reasons}
 
 

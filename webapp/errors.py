@@ -106,6 +106,18 @@ class InsufficientPoints(AinoriError):
     code = "INSUFFICIENT_POINTS"
 
 
+class StatementMoved(AinoriError):
+    """Something was booked since the page was opened that this was decided on: nothing is booked twice."""
+
+    code = "STATEMENT_MOVED"
+
+
+class LastAdmin(AinoriError):
+    """Somebody must be the operator."""
+
+    code = "LAST_ADMIN"
+
+
 class PriceDiffers(AinoriError):
     """What this costs now, ``cost``, is not what the page had shown: nobody pays a price unseen."""
 

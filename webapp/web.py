@@ -403,7 +403,7 @@ def kind_json(kind, lang):
     return {
         "name": kind.name, "title": kind.title_in(lang), "noun": kind.noun_in(lang),
         "description": in_language(kind.description, lang),
-        "cost": None if callable(kind.cost) else kind.cost,
+        "cost": None if callable(kind.cost) else kind.cost, "paused": _paused(kind),
         "limits": {"timeout_seconds": kind.timeout_seconds, "max_attempts": kind.attempts_max,
                    "exclusive": kind.exclusive, "shared": kind.share_key is not None,
                    "cache_seconds": kind.cache_seconds, "max_upload_mb": current_app.settings.max_upload_mb},
@@ -411,6 +411,15 @@ def kind_json(kind, lang):
         "stages": [{"name": name, "title": in_language(title, lang)} for name, title in kind.stages],
         "params": params_schema(kind, lang),
     }
+
+
+def _paused(kind):
+    """``{since, note}`` while the operator lets it take nothing new, else ``None``."""
+    try:
+        paused = jobs.pauses().get(kind.name)
+    except (db.Error, AinoriError):  # what is on offer is told even so; a submit says what is wrong
+        return None
+    return paused and {"since": paused["created_at"], "note": paused["note"]}
 
 
 def params_schema(kind, lang):
@@ -501,7 +510,7 @@ def retry_seconds_of(error, status):
     """The Retry-After of a refusal, or ``None``."""
     if "retry_after_seconds" in error.facts:
         return error.facts["retry_after_seconds"]
-    return {"QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}.get(error.code, 10) if status == 503 else None
+    return {"KIND_PAUSED": 300, "QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}.get(error.code, 10) if status == 503 else None
 
 
 def local_path(path):
