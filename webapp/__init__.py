@@ -30,7 +30,7 @@ def _create_app(settings):
     from jinja2.loaders import FileSystemLoader
     from werkzeug.middleware.proxy_fix import ProxyFix
 
-    from webapp import accounts, api, auth, cli, db, jobs, metrics, openapi, pages, upstream, web
+    from webapp import accounts, admin, api, auth, cli, db, jobs, metrics, openapi, pages, status, upstream, web
     from webapp.settings import Settings
 
     settings = settings or Settings.load(dotenv=ROOT / ".env")
@@ -72,6 +72,8 @@ def _create_app(settings):
     app.register_blueprint(api.blueprint)
     app.register_blueprint(pages.blueprint)
     app.register_blueprint(auth.blueprint)
+    app.register_blueprint(status.blueprint)
+    app.register_blueprint(admin.blueprint)
     app.register_blueprint(metrics.blueprint)
     pages.register(app)
     api.register(app)

@@ -3,16 +3,55 @@
 Each check yields ``(verdict, what, detail)``; verdict ``good``, ``note`` (think about it) or ``wrong``.
 """
 import os
+import platform
+import re
 import sqlite3
 
-from webapp import accounts, alerts, db, incidents, jobs, web
+from webapp import __version__, accounts, alerts, db, incidents, jobs, web
 from webapp.errors import Busy, StorageUnavailable
 from webapp.messages import _
+from webapp.settings import SETTINGS, kind_settings
 
 FREE_DISK_BYTES_LOW = 200_000_000
 LOCK_SECONDS = 1.0  # so long the write lock is waited for; a server's own writes hold it much shorter
 # Below 3.51.3 a file can be damaged when two processes write and checkpoint at the same moment.
 WAL_RESET_FIXED = (3, 51, 3)
+_SECRET_NAME = re.compile(r"_(KEY|TOKEN|SECRET|PASSWORD)$")
+
+
+# ------------------------------------------------------------------------------------ what is there
+
+def versions():
+    """``{what: version}`` of all that runs this site."""
+    return {"Ainori": __version__, "Python": platform.python_version(), "SQLite": sqlite3.sqlite_version,
+            _("schema"): str(db.value("PRAGMA user_version"))}
+
+
+def settings(app):
+    """Every setting, a kind's own too: rows ``name``, ``value`` (a secret is not shown), ``source``, ``help``."""
+    found = app.settings
+    listed = [{"name": setting.name, "value": _shown(setting.name, found.values[setting.name], setting.secret),
+               "source": found.source(setting.name), "help": setting.help} for setting in SETTINGS]
+    for kind in app.kinds.values():
+        for setting, value in zip(kind_settings(kind), (kind.cost, kind.timeout_seconds), strict=True):
+            listed.append({"name": setting.name, "value": "by its params" if callable(value) else value,
+                           "source": found.source(setting.name), "help": setting.help})
+        values = found.for_kind(kind)
+        for name, spec in kind.settings.items():
+            listed.append({"name": name, "value": _shown(name, values[name]), "source": found.source(name),
+                           "help": spec[1] if isinstance(spec, tuple) else spec})
+    return listed
+
+
+def _shown(name, value, secret=False):
+    if not (secret or _SECRET_NAME.search(name)):
+        return value
+    if value:
+        return "(set, not shown)"
+    return "(made here, not shown)" if name == "SECRET_KEY" else ""
+
+
+# ------------------------------------------------------------------------------------ what to look at
 
 
 def sqlite_version():

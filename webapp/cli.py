@@ -38,12 +38,9 @@ from webapp.errors import (
 )
 from webapp.kinds import Upload
 from webapp.runner import Runner, files_folder
-from webapp.settings import SETTINGS, kind_settings
 
-POINTS_MAX = 1_000_000_000
 LISTED_MAX = 1000
 FOLLOW_SECONDS = 0.1
-_SECRET_NAME = re.compile(r"_(KEY|TOKEN|SECRET|PASSWORD)$")
 
 
 class _Commands(AppGroup):
@@ -190,33 +187,14 @@ def init_db():
 @as_json
 def settings(as_json):
     """Every setting with its value, where that comes from, and what it means; a secret is not shown."""
-    found = current_app.settings
-    listed = [{"name": setting.name, "value": _shown(setting.name, found.values[setting.name], setting.secret),
-               "source": found.source(setting.name), "help": setting.help} for setting in SETTINGS]
-    for kind in current_app.kinds.values():
-        for setting, value in zip(kind_settings(kind), (kind.cost, kind.timeout_seconds), strict=True):
-            listed.append({"name": setting.name, "value": "by its params" if callable(value) else value,
-                           "source": found.source(setting.name), "help": setting.help})
-        values = found.for_kind(kind)
-        for name, spec in kind.settings.items():
-            listed.append({"name": name, "value": _shown(name, values[name]), "source": found.source(name),
-                           "help": spec[1] if isinstance(spec, tuple) else spec})
-    _listing(listed, as_json)
-
-
-def _shown(name, value, secret=False):
-    if not (secret or _SECRET_NAME.search(name)):
-        return value
-    if value:
-        return "(set, not shown)"
-    return "(made here, not shown)" if name == "SECRET_KEY" else ""
+    _listing(checks.settings(current_app), as_json)
 
 
 # ------------------------------------------------------------------------------------------- people
 
 @_users.command("add")
 @click.argument("email")
-@click.option("--points", "n", type=click.IntRange(0, POINTS_MAX), default=0, help="Points to begin with.")
+@click.option("--points", "n", type=click.IntRange(0, ledger.POINTS_MAX), default=0, help="Points to begin with.")
 @click.option("--admin", is_flag=True, help="An operator, who sees everything.")
 @as_json
 def users_add(email, n, admin, as_json):
@@ -259,7 +237,7 @@ def users_reset(email, as_json):
 
 @_points.command("grant")
 @click.argument("email")
-@click.argument("n", type=click.IntRange(1, POINTS_MAX))
+@click.argument("n", type=click.IntRange(1, ledger.POINTS_MAX))
 @click.option("--note", required=True, help="Why: it stands in the person's statement.")
 def points_grant(email, n, note):
     """Add N points to an account."""

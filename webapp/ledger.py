@@ -9,6 +9,8 @@ import sys
 from webapp import db
 from webapp.errors import InsufficientPoints, StatementMoved
 
+POINTS_MAX = 1_000_000_000  # of one grant
+
 
 @db.verb
 def grant(user_id, points, note, after=None):

@@ -5,8 +5,9 @@ English is the source; ``translations/`` holds the others. Everything here runs 
 """
 import json
 import re
+from datetime import timedelta
 
-from flask_babel import format_decimal, get_locale, gettext, ngettext
+from flask_babel import format_decimal, format_timedelta, get_locale, gettext, ngettext
 
 from webapp import jobs
 from webapp.kinds import in_language
@@ -29,6 +30,13 @@ def _(text, **facts):
 
 def points(n):
     return ngettext("%(num)s point", "%(num)s points", n)
+
+
+def duration(seconds):
+    """How long something takes, roughly."""
+    if seconds < 10:
+        return _("%(n)s s", n=format_decimal(round(seconds, 1)))
+    return format_timedelta(timedelta(seconds=seconds), threshold=1.5)
 
 
 def as_sentence(text):

@@ -309,14 +309,15 @@ def points():
     found = ledger.statement(user_id, web.stored_number(request.args.get("cursor", "")), limit=51)
     return render_template(
         "pages/points.html", balance=ledger.balance(user_id), available=ledger.available(user_id),
-        entries=[{"when": entry["created_at"], "text": _movement(entry), "points": entry["points"],
+        entries=[{"when": entry["created_at"], "text": movement(entry), "points": entry["points"],
                   "balance_after": entry["balance_after"],
                   "href": url_for("pages.job", job_id=entry["job_id"]) if entry["job_id"] else None}
                  for entry in found[:50]],
         next_href=url_for("pages.points", cursor=found[49]["id"]) if len(found) > 50 else None)
 
 
-def _movement(entry):
+def movement(entry):
+    """A line of a statement in words."""
     kind = current_app.kinds.get(entry["for_kind"])
     title = kind.title_in(messages.language()) if kind else entry["for_kind"]
     if entry["kind"] == "grant":

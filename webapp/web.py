@@ -218,13 +218,23 @@ def identify():
             raise BadToken()
         g.by_token = True
         return
-    if session.get("session"):
-        g.viewer = accounts.by_session(session["session"])
-    elif session.get("user_id") is not None:  # a guest; an account is never known by its number alone
-        known = accounts.by_id(session["user_id"])
-        g.viewer = known if known is not None and is_guest(known) else None
+    try:
+        g.viewer = _by_cookie()
+    except (db.Error, AinoriError):
+        if request.endpoint != "status.status":  # that one answers everybody, always
+            raise
+        g.unreadable = True
     if request.method not in SAFE_METHODS:
         _refuse_forged()
+
+
+def _by_cookie():
+    if session.get("session"):
+        return accounts.by_session(session["session"])
+    if session.get("user_id") is None:
+        return None
+    known = accounts.by_id(session["user_id"])  # a guest; an account is never known by its number alone
+    return known if known is not None and is_guest(known) else None
 
 
 def is_guest(user):
