@@ -62,15 +62,14 @@ def _by():
 
 @blueprint.get("")
 def home():
-    counts, open_counts, pauses = jobs.unsettled_counts(), incidents.open_counts(), jobs.pauses()
+    counts, open_counts = jobs.unsettled_counts(), incidents.open_counts()
     warnings, living = list(checks.warnings(current_app)), [row for row in _workers() if row["dead"] is False]
     unknown, critical = counts.get(("unknown",), 0), open_counts.get(("critical",), 0)
     return render_template(
         "admin/home.html", needs=list(_needs(unknown, critical, len(warnings))), in_flight=_in_flight(),
         in_flight_count=sum(jobs.in_flight_counts().values()), unknown=[_unknown(row) for row in jobs.unknown(SHOWN_MAX)],
         unknown_count=unknown, incidents=_incidents(incidents.listing(limit=SHOWN_MAX)), open_count=sum(open_counts.values()),
-        users_count=accounts.count(), workers_count=len(living), audited=overview.audited, warnings_count=len(warnings),
-        paused=[_title(name) for name in pauses])
+        users_count=accounts.count(), workers_count=len(living), audited=overview.audited, paused=len(jobs.pauses()))
 
 
 def _needs(unknown, critical, warnings):
@@ -119,7 +118,7 @@ def _in_flight():
             **dict(row), "href": url_for("admin.work", job_id=row["job_id"]), "title": _title(row["kind"]),
             "asked_by": _asked_by(row["asked_by"]), "status_label": messages.status_label({**dict(row), "error_code": None}),
             "stage": (kind.stage_in(row["stage"], lang) if kind else row["stage"]) if row["stage"] else None,
-            "age": messages.duration(jobs.age_seconds(row))})
+            "progress": row["progress"].replace(".0", ""), "age": messages.duration(jobs.age_seconds(row))})
     return shown
 
 

@@ -60,7 +60,7 @@ def _chart(lately):
     """Each day's finished work: what went through, and what was interrupted on the way."""
     if lately is None:
         return None
-    days = [{"label": format_date(date.fromisoformat(day["day"]), "short"), "iso": day["day"],
+    days = [{"label": format_date(date.fromisoformat(day["day"]), "medium"), "iso": day["day"],
              "interrupted": day["interrupted"], "rest": day["done"] + day["failed"] - day["interrupted"]}
             for day in lately["days"]]
     total, hit = lately["done"] + lately["failed"], lately["interrupted"]
