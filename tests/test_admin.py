@@ -34,7 +34,7 @@ class Browser:
 
 @pytest.fixture
 def app(settings):
-    return create_app(settings(SUPPORT_CONTACT="help@example.org"))
+    return create_app(settings(SUPPORT_CONTACT="help@example.org", KINDS="sample,comments"))
 
 
 @pytest.fixture
@@ -327,6 +327,8 @@ def test_the_ladder_asks_for_points_first_and_precheck_tells_the_same(app, perso
         for method in (someone.get, someone.post):
             assert method("/api/kinds/slow/precheck").json["reasons"] == [code]
             assert method("/api/kinds/slow/precheck").json["ok"] is False
+    jobs.pause_kind("comments", "op@example.org")  # it needs a file: only what needs no input can be said yet
+    assert rich.get("/api/kinds/comments/precheck").json["reasons"] == ["KIND_PAUSED"]
 
 
 def test_trying_again_meets_the_pause_too(app, operator, person):

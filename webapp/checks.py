@@ -7,7 +7,7 @@ import platform
 import re
 import sqlite3
 
-from webapp import __version__, accounts, alerts, db, incidents, jobs, web
+from webapp import __version__, accounts, alerts, db, web
 from webapp.errors import Busy, StorageUnavailable
 from webapp.messages import _
 from webapp.settings import SETTINGS, kind_settings
@@ -65,17 +65,6 @@ def sqlite_version():
 
 def has_table(name):
     return db.value("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)) is not None
-
-
-def unsettled():
-    """What waits for the operator."""
-    unknown = jobs.unsettled_counts().get(("unknown",)) if has_table("jobs") else 0
-    if unknown:
-        yield ("note", _("unknown points"), _("of %(n)s: `flask jobs list --status failed` shows which (money unknown), "
-                                              "`flask jobs settle` decides", n=unknown))
-    critical = incidents.open_counts().get(("critical",)) if has_table("incidents") else 0
-    if critical:
-        yield "note", _("incidents"), _("%(n)s critical ones are open: `flask incidents list` shows them", n=critical)
 
 
 def write_lock():

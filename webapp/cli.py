@@ -544,7 +544,7 @@ def doctor(file, as_json):
     newest = db.value("PRAGMA user_version")
     found = [*checks.sqlite_version(), *_examined(file or db.store.path, newest)]
     if file is None:
-        found += [*checks.unsettled(), *checks.write_lock(), *checks.folders(current_app.settings.folder),
+        found += [*_unsettled(), *checks.write_lock(), *checks.folders(current_app.settings.folder),
                   *checks.warnings(current_app)]
     listed = [{"verdict": verdict, "what": what, "detail": detail} for verdict, what, detail in found]
     _listing(listed, as_json)
@@ -579,6 +579,17 @@ def _examined(path, newest):
 
 def _tables_of_schema():
     return re.findall(r"^CREATE TABLE (\w+)", (ROOT / "schema.sql").read_text("utf-8"), re.MULTILINE)
+
+
+def _unsettled():
+    """What waits for the operator."""
+    unknown = jobs.unsettled_counts().get(("unknown",)) if checks.has_table("jobs") else 0
+    if unknown:
+        yield ("note", "unknown points", f"of {unknown}: `flask jobs list --status failed` shows which (money unknown), "
+                                         "`flask jobs settle` decides")
+    critical = incidents.open_counts().get(("critical",)) if checks.has_table("incidents") else 0
+    if critical:
+        yield "note", "incidents", f"{critical} critical ones are open: `flask incidents list` shows them"
 
 
 def _open_read_only(path):
