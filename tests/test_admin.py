@@ -204,6 +204,10 @@ def test_incidents_are_acknowledged_one_or_all_of_a_code(app, operator):
         incidents.record("warning", "s", code, detail)
     assert "Incident 1 is acknowledged." in operator.press("/admin/incidents/1/acknowledge").text
     assert "acknowledged before" in operator.press("/admin/incidents/1/acknowledge").text
+    for back, leads_to in (("/admin", "/admin"), ("//evil.example", "/")):  # where the button was, and nowhere else
+        answer = operator.client.post(f"/admin/incidents/1/acknowledge?back={back}", data={
+            "csrf_token": token_of(operator.get("/admin").text)})
+        assert answer.headers["Location"] == leads_to
     assert "2 incidents B are acknowledged." in operator.press("/admin/incidents/acknowledge", code="B").text
     assert [row["code"] for row in incidents.listing()] == ["C"]
     page = operator.get("/admin/incidents").text

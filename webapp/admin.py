@@ -252,7 +252,7 @@ def acknowledge(incident_id):
         if not incidents.acknowledge(incident_id):
             return _("Incident %(n)s was acknowledged before.", n=incident_id)
         return _("Incident %(n)s is acknowledged.", n=incident_id)
-    return _act(url_for("admin.incidents"), act)
+    return _act(web.local_path(request.args.get("back", url_for("admin.incidents"))), act)
 
 
 @blueprint.post("/incidents/acknowledge")
