@@ -26,6 +26,10 @@ CREATE TABLE kind_pauses (
   created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
+-- All that the figures of the last days ask for: rows with large inputs and results are not read.
+CREATE INDEX jobs_ended ON jobs (finished_at, kind, status, error_code, attempt, attempts_spent, releases, started_at)
+  WHERE finished_at IS NOT NULL;
+
 DROP VIEW v_in_flight;
 CREATE VIEW v_in_flight AS
 SELECT j.number, j.kind,

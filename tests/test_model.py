@@ -160,6 +160,7 @@ class Model:
         self.guests = guests
         self.entries = [(who, None, "grant", points, points) for who, points in balances.items() if points]
         self.keys = {}  # (who, idempotency key) -> (job, what was asked)
+        self.paused = set()
 
     # ------------------------------------------------------------------------------------ points
 
@@ -220,7 +221,7 @@ class Model:
             if found:
                 self.watch(found, who, key).tell("joined")
                 return "joined", found
-            self.check_limits(who, rules.cost[text])
+            self.check_limits(who, sort, rules.cost[text])
         made = Work(who, sort, text, self.now, retry_of)
         if retry_of:
             made.steps |= retry_of.steps
@@ -246,11 +247,13 @@ class Model:
                 raise Refused("Busy")
             return way
 
-    def check_limits(self, who, cost):
+    def check_limits(self, who, sort, cost):
         if cost:
             self.read()
             if cost > self.available(who):
                 raise Refused("InsufficientPoints")
+        if sort in self.paused:
+            raise Refused("KindPaused")
         if sum(job.status == "pending" for job in self.jobs) >= PENDING_MAX:
             raise Refused("QueueFull")
 
@@ -874,7 +877,14 @@ class Machine(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------------------------ circumstances
 
-    @rule(what=strategies.sampled_from(("grant", "expire", "beat", "lock file", "ledger")), which=AS)
+    def pause_or_resume(self, sort):
+        if sort in self.model.paused:
+            jobs.resume_kind(sort)
+        else:
+            jobs.pause_kind(sort, "op@example.org")
+        self.model.paused ^= {sort}
+
+    @rule(what=strategies.sampled_from(("grant", "expire", "beat", "lock file", "ledger", "pause")), which=AS)
     def by_the_way(self, what, which):
         """What is rare."""
         if what == "grant":
@@ -885,6 +895,8 @@ class Machine(RuleBasedStateMachine):
             self.beat(which)
         elif what == "lock file":
             self.lose_lock_file(which)
+        elif what == "pause":
+            self.pause_or_resume(sorted(SORTS)[which % len(SORTS)])
         else:
             self.lose_or_find_the_ledger()
 
@@ -1039,6 +1051,8 @@ class Machine(RuleBasedStateMachine):
             self.claimed(1)
             assert len(self.attempts) == before + 1, "a pending job that nobody can claim"
             self.finish(0, "succeed")
+        for sort in sorted(self.model.paused):
+            self.pause_or_resume(sort)
         for who in (1, 2):
             self.grant(who, 1)
             self.submit(who, "alone", "a", None, 0)
@@ -1121,6 +1135,7 @@ MUTANTS = {  # what is broken: (module, function, what it says, what it says the
     "who joins again has left": (jobs, "_watch", "SET left_at = NULL", "SET left_at = left_at"),
     "unknown is the end": (jobs, "settle", '("due", "unknown")', '("due",)'),
     "a poll does not settle": (jobs, "poll", 'if job["settlement"] in ("due", "unknown")', "if False"),
+    "a paused kind takes new work": (jobs, "_refuse_paused", "is not None", "is False"),
     "a queue without an end": (jobs, "_insert", "> max_pending", "> max_pending + 1"),
     "a retry forgets the steps": (jobs, "_insert", "if order.retry_of is not None", "if False"),
     "money is none while it is looked at": (jobs, "money", 'return "checking", {}', 'return "none", {}'),

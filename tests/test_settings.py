@@ -18,6 +18,7 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 NUMBERS = [name for name, setting in BY_NAME.items() if type(setting.default) in (int, float)]
 SWITCHES = [name for name, setting in BY_NAME.items() if isinstance(setting.default, bool)]
 RATES = [name for name in BY_NAME if name.startswith("RATE_")]
+CHOICES = [setting.name for setting in SETTINGS if setting.choices]
 
 
 def load(**environ):
@@ -94,6 +95,14 @@ def test_a_rate_is_so_many_in_a_time(name):
         assert refused(**{name: bad}) == f"{name}={bad!r} must be like 30/hour."
 
 
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_is_one_of_a_few(name):
+    for good in BY_NAME[name].choices:
+        assert getattr(load(**{name: f" {good} "}), name.lower()) == good
+    for bad in ("", "Open", "shut"):
+        assert refused(**{name: bad}) == f"{name}={bad!r} must be one of {', '.join(BY_NAME[name].choices)}."
+
+
 @pytest.mark.parametrize("name", ["DATABASE_PATH", "HOST", "SITE_NAME"])
 def test_what_is_needed_is_not_empty(name):
     assert refused(**{name: " "}) == f"{name} must not be empty."
@@ -102,7 +111,7 @@ def test_what_is_needed_is_not_empty(name):
 def test_every_setting_is_of_a_sort_that_is_tested_here():
     texts = {"SECRET_KEY", "DATABASE_PATH", "SITE_NAME", "SUPPORT_CONTACT", "HOST", "KINDS", "EXTRA_KINDS",
              "ALERT_URLS"}
-    assert BY_NAME.keys() == {*NUMBERS, *SWITCHES, *RATES, *texts}
+    assert BY_NAME.keys() == {*NUMBERS, *SWITCHES, *RATES, *CHOICES, *texts}
     assert len(BY_NAME) == len(SETTINGS)
 
 

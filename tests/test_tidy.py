@@ -27,23 +27,23 @@ ROOMS = [
     {"recovery"},
     {"service", "sabotage"},
     {"messages", "live"},
-    {"web"},
-    {"crashtest"},
-    {"pages", "auth", "api", "openapi", "metrics", "cli"},
+    {"web", "overview"},
+    {"crashtest", "checks"},
+    {"pages", "auth", "api", "openapi", "metrics", "status", "admin", "cli"},
     {"demo"},
 ]
 LINE = {room: n for n, rooms in enumerate(ROOMS) for room in rooms}
 # The one import against the stream, with its reason.
 EXCEPTIONS = {("settings", "kinds"): "which kinds are on is a setting; imported only when they are asked for"}
-FRONT_ENDS = {"pages", "auth", "api", "openapi", "metrics"}
+FRONT_ENDS = {"pages", "auth", "api", "openapi", "metrics", "status", "admin"}
 # Where a library that shapes a whole program may be used.
 ONLY_IN = {
-    "flask": {"web", "pages", "auth", "api", "openapi", "metrics", "cli", "crashtest", "__init__"},
-    "flask_babel": {"messages", "web", "pages", "auth", "api", "cli", "__init__"},
+    "flask": {"web", "pages", "auth", "api", "openapi", "metrics", "status", "admin", "cli", "crashtest", "__init__"},
+    "flask_babel": {"messages", "web", "pages", "auth", "api", "status", "admin", "cli", "__init__"},
     "peewee": {"db", "models"},
     "apprise": {"notify"},  # a process of its own
     "prometheus_client": {"metrics"},
-    "sqlite3": {"db", "jobs", "recovery", "cli", "crashtest", "verdicts"},  # jobs, recovery: a ledger that cannot be read
+    "sqlite3": {"db", "jobs", "recovery", "cli", "checks", "crashtest", "verdicts"},  # jobs, recovery: a ledger that cannot be read
 }
 # Machinery of kinds: the public surface, and nothing else of ours.
 FOR_KINDS = {"webapp.kinds", "webapp.errors"}

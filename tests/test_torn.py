@@ -119,6 +119,11 @@ def to_a_user(world):
     return lambda: ledger.grant(world.user, 2, "x")
 
 
+@scenario("ledger.grant")
+def after_what_was_seen(world):
+    return lambda: ledger.grant(world.user, 2, "x", after=1)
+
+
 @scenario("ledger.consume")
 def of_a_running_job(world):
     job = world.running("paid")
@@ -214,6 +219,13 @@ def of_all_browsers(world):
     accounts.sign_in(world.user, "one")
     accounts.sign_in(world.user, "two")
     return lambda: accounts.sign_out_everywhere(world.user)
+
+
+@scenario("accounts.set_admin")
+def one_operator_of_two(world):
+    accounts.make_first_admin(world.user)
+    accounts.set_admin(world.other, True)
+    return lambda: accounts.set_admin(world.user, False)
 
 
 @scenario("accounts.change_email")
@@ -319,6 +331,17 @@ def tried_again(world):
     jobs.fail(job, 1, "X")
     order = world.order("again", retry_of=job)
     return lambda: jobs._climb(order, 100)
+
+
+@scenario("jobs.pause_kind")
+def a_kind(world):
+    return lambda: jobs.pause_kind("paid", "op@example.org", "Back at noon.")
+
+
+@scenario("jobs.resume_kind")
+def a_paused_kind(world):
+    jobs.pause_kind("paid", "op@example.org")
+    return lambda: jobs.resume_kind("paid")
 
 
 @scenario("jobs.claim")
@@ -506,6 +529,13 @@ def an_ending(world):
 def about_no_job_again(world):
     incidents.record("warning", "s", "C", "first")
     return lambda: incidents.record("warning", "s", "C", "second")
+
+
+@scenario("incidents.acknowledge_all")
+def all_of_a_code(world):
+    for detail in "one", "two":
+        incidents.record("critical", "s", "C", detail)
+    return lambda: incidents.acknowledge_all("C")
 
 
 @scenario("incidents.told")

@@ -30,7 +30,7 @@ def _create_app(settings):
     from jinja2.loaders import FileSystemLoader
     from werkzeug.middleware.proxy_fix import ProxyFix
 
-    from webapp import accounts, api, auth, cli, db, forms, jobs, metrics, openapi, pages, upstream, web
+    from webapp import accounts, admin, api, auth, cli, db, forms, jobs, metrics, openapi, pages, status, upstream, web
     from webapp.settings import Settings
 
     settings = settings or Settings.load(dotenv=ROOT / ".env")
@@ -71,15 +71,10 @@ def _create_app(settings):
     app.before_request(web.identify)
     app.after_request(web.read_to_the_end)
     app.teardown_request(web.discard_incoming)
-    app.register_blueprint(api.blueprint)
-    app.register_blueprint(pages.blueprint)
-    app.register_blueprint(auth.blueprint)
-    app.register_blueprint(metrics.blueprint)
-    pages.register(app)
-    api.register(app)
-    openapi.register(app)
-    metrics.register(app)
-    cli.register(app)
+    for room in (api, pages, auth, status, admin, metrics):
+        app.register_blueprint(room.blueprint)
+    for room in (pages, api, openapi, metrics, cli):
+        room.register(app)
     return app
 
 
@@ -88,6 +83,7 @@ _STATUS = {
     "INVALID_INPUT": 400, "BAD_TOKEN": 401, "LOGIN_REQUIRED": 401, "TOKEN_REQUIRED": 401, "INSUFFICIENT_POINTS": 402,
     "ADMINS_ONLY": 403, "CSRF": 403, "REGISTRATION_CLOSED": 403, "LINK_EXPIRED": 404, "ADMIN_EXISTS": 404,
     "NOT_FOUND": 404, "UNKNOWN_KIND": 404, "JOB_IN_FLIGHT": 409, "PRICE_DIFFERS": 409, "ALREADY_FINAL": 409, "NOT_RETRYABLE": 409,
+    "STATEMENT_MOVED": 409, "LAST_ADMIN": 409,
     "FILE_TOO_LARGE": 413, "UNSUPPORTED_MEDIA_TYPE": 415, "IDEMPOTENCY_KEY_REUSED": 422, "RATE_LIMITED": 429,
     "BUSY": 503, "QUEUE_FULL": 503, "TOO_MANY_STREAMS": 503, "SHUTTING_DOWN": 503, "KIND_PAUSED": 503, "STORAGE_UNAVAILABLE": 503,
 }

@@ -6,7 +6,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from webapp import db, ledger
-from webapp.errors import AdminExists, InvalidInput, JobInFlight, LinkExpired, NotFound
+from webapp.errors import AdminExists, InvalidInput, JobInFlight, LastAdmin, LinkExpired, NotFound
 
 # OWASP's second recommendation for Argon2id: 19 MiB, which a small instance can spare.
 _hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
@@ -143,6 +143,14 @@ def make_first_admin(user_id):
 
 
 @db.verb
+def set_admin(user_id, is_admin):
+    """Make this account an operator's, or no longer. Raises ``LastAdmin`` where nobody would be left."""
+    if not is_admin and not db.value("SELECT 1 FROM users WHERE is_admin = 1 AND id <> ? LIMIT 1", (user_id,)):
+        raise LastAdmin()
+    db.execute("UPDATE users SET is_admin = ? WHERE id = ?", (int(is_admin), user_id))
+
+
+@db.verb
 def change_email(user_id, email):
     """The address to sign in with. Raises ``InvalidInput``."""
     email = _address(email)
@@ -208,6 +216,22 @@ def delete(user_id):
 
 def has_admin():
     return db.value("SELECT 1 FROM users WHERE is_admin = 1 LIMIT 1") is not None
+
+
+def listing(search="", before=None, limit=50):
+    """Accounts, newest first, below the id ``before``; with ``search``, those whose address contains it, else deleted
+    ones too. Guests are not among them."""
+    wanted, values = "email IS NOT NULL OR deleted_at IS NOT NULL", []
+    if search:
+        wanted, values = "instr(lower(email), lower(?))", [search]
+    values += [before if before is not None else 2**62, limit]
+    return db.look(lambda rows: rows(  # there may be many guests in between
+        f"SELECT * FROM users WHERE ({wanted}) AND id < ? ORDER BY id DESC LIMIT ?", values))
+
+
+def count():
+    """How many accounts there are."""
+    return db.value("SELECT count(*) FROM users WHERE email IS NOT NULL")
 
 
 def by_token(token):

@@ -22,7 +22,22 @@ from flask.cli import AppGroup, run_command
 from flask_babel import force_locale
 from gevent.event import Event
 
-from webapp import ROOT, accounts, alerts, crashtest, db, forms, incidents, jobs, ledger, messages, recovery, web, workers
+from webapp import (
+    ROOT,
+    accounts,
+    alerts,
+    checks,
+    crashtest,
+    db,
+    forms,
+    incidents,
+    jobs,
+    ledger,
+    messages,
+    recovery,
+    web,
+    workers,
+)
 from webapp.errors import (
     AinoriError,
     AlreadyFinal,
@@ -38,16 +53,9 @@ from webapp.errors import (
 )
 from webapp.kinds import Upload
 from webapp.runner import Runner, files_folder
-from webapp.settings import SETTINGS, kind_settings
 
-POINTS_MAX = 1_000_000_000
 LISTED_MAX = 1000
-FREE_DISK_BYTES_LOW = 200_000_000
 FOLLOW_SECONDS = 0.1
-LOCK_SECONDS = 1.0  # doctor waits this long for the write lock; a server's own writes hold it much shorter
-# Below 3.51.3 a file can be damaged when two processes write and checkpoint at the same moment.
-WAL_RESET_FIXED = (3, 51, 3)
-_SECRET_NAME = re.compile(r"_(KEY|TOKEN|SECRET|PASSWORD)$")
 
 
 class _Commands(AppGroup):
@@ -194,33 +202,14 @@ def init_db():
 @as_json
 def settings(as_json):
     """Every setting with its value, where that comes from, and what it means; a secret is not shown."""
-    found = current_app.settings
-    listed = [{"name": setting.name, "value": _shown(setting.name, found.values[setting.name], setting.secret),
-               "source": found.source(setting.name), "help": setting.help} for setting in SETTINGS]
-    for kind in current_app.kinds.values():
-        for setting, value in zip(kind_settings(kind), (kind.cost, kind.timeout_seconds), strict=True):
-            listed.append({"name": setting.name, "value": "by its params" if callable(value) else value,
-                           "source": found.source(setting.name), "help": setting.help})
-        values = found.for_kind(kind)
-        for name, spec in kind.settings.items():
-            listed.append({"name": name, "value": _shown(name, values[name]), "source": found.source(name),
-                           "help": spec[1] if isinstance(spec, tuple) else spec})
-    _listing(listed, as_json)
-
-
-def _shown(name, value, secret=False):
-    if not (secret or _SECRET_NAME.search(name)):
-        return value
-    if value:
-        return "(set, not shown)"
-    return "(made here, not shown)" if name == "SECRET_KEY" else ""
+    _listing(checks.settings(current_app), as_json)
 
 
 # ------------------------------------------------------------------------------------------- people
 
 @_users.command("add")
 @click.argument("email")
-@click.option("--points", "n", type=click.IntRange(0, POINTS_MAX), default=0, help="Points to begin with.")
+@click.option("--points", "n", type=click.IntRange(0, ledger.POINTS_MAX), default=0, help="Points to begin with.")
 @click.option("--admin", is_flag=True, help="An operator, who sees everything.")
 @as_json
 def users_add(email, n, admin, as_json):
@@ -263,7 +252,7 @@ def users_reset(email, as_json):
 
 @_points.command("grant")
 @click.argument("email")
-@click.argument("n", type=click.IntRange(1, POINTS_MAX))
+@click.argument("n", type=click.IntRange(1, ledger.POINTS_MAX))
 @click.option("--note", required=True, help="Why: it stands in the person's statement.")
 def points_grant(email, n, note):
     """Add N points to an account."""
@@ -311,8 +300,7 @@ def jobs_list(status, limit, as_json):
 def jobs_show(job_id, as_json):
     """One job by its id or number, and all that happened to it: events, ledger entries, incidents."""
     job = _job(job_id)
-    timeline = [{name: row[name] for name in ("at", "source", "what", "detail")}
-                for row in db.rows("SELECT * FROM v_job_timeline WHERE job_id = ?", (job["id"],))]
+    timeline = [dict(row) for row in jobs.timeline(job["id"])]
     shown = messages.job_json(job, job["user_id"], current_app.kinds, current_app.settings.support_contact)
     if as_json:
         _print_json({**shown, "asked_by": _asked_by(job), "settlement": job["settlement"], "timeline": timeline})
@@ -329,7 +317,7 @@ def jobs_show(job_id, as_json):
 def jobs_cancel(job_id):
     """Cancel a job in its owner's name: what was charged already is kept."""
     job = _job(job_id)
-    outcome = jobs.cancel(job["id"], job["user_id"])
+    outcome = jobs.cancel(job["id"], jobs.first_asker(job["id"]))
     job = jobs.get(job["id"])
     if outcome == "left":
         click.echo(f"{job['number']}: others wait for the same, so it goes on for them; its owner has left.")
@@ -573,20 +561,14 @@ def doctor(file, as_json):
     Exit code 1 if something is wrong; a warning is none.
     """
     newest = db.value("PRAGMA user_version")
-    found = [_sqlite_version(), *_examined(file or db.store.path, newest)]
+    found = [*checks.sqlite_version(), *_examined(file or db.store.path, newest)]
     if file is None:
-        found += [*_standing(), *_folders(current_app.settings.folder), *_warnings(current_app)]
+        found += [*_unsettled(), *checks.write_lock(), *checks.folders(current_app.settings.folder),
+                  *checks.warnings(current_app)]
     listed = [{"verdict": verdict, "what": what, "detail": detail} for verdict, what, detail in found]
     _listing(listed, as_json)
     if any(verdict == "wrong" for verdict, _what, _detail in found):
         raise click.ClickException("Something is wrong: see above.")
-
-
-def _sqlite_version():
-    if sqlite3.sqlite_version_info < WAL_RESET_FIXED:
-        return ("note", "SQLite", f"{sqlite3.sqlite_version}; before 3.51.3 two processes that write and checkpoint at "
-                                  "one moment can, very rarely, damage the file: keep to one server, and make backups")
-    return "good", "SQLite", sqlite3.sqlite_version
 
 
 def _examined(path, newest):
@@ -618,28 +600,15 @@ def _tables_of_schema():
     return re.findall(r"^CREATE TABLE (\w+)", (ROOT / "schema.sql").read_text("utf-8"), re.MULTILINE)
 
 
-def _has_table(name):
-    return db.value("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)) is not None
-
-
-def _standing():
-    """What waits for the operator, and whether the file can be written now."""
-    unknown = jobs.unsettled_counts().get(("unknown",)) if _has_table("jobs") else 0
+def _unsettled():
+    """What waits for the operator."""
+    unknown = jobs.unsettled_counts().get(("unknown",)) if checks.has_table("jobs") else 0
     if unknown:
         yield ("note", "unknown points", f"of {unknown}: `flask jobs list --status failed` shows which (money unknown), "
                                          "`flask jobs settle` decides")
-    critical = incidents.open_counts().get(("critical",)) if _has_table("incidents") else 0
+    critical = incidents.open_counts().get(("critical",)) if checks.has_table("incidents") else 0
     if critical:
         yield "note", "incidents", f"{critical} critical ones are open: `flask incidents list` shows them"
-    try:
-        with db.patience(LOCK_SECONDS):
-            db.wait_for_lock()
-        yield "good", "write lock", "free"
-    except Busy:
-        yield ("note", "write lock", "another program holds the file locked, and nothing can be stored: close the file "
-                                     "there")
-    except StorageUnavailable as error:
-        yield "wrong", "write lock", f"the file cannot be written: {error.facts['reason']}"
 
 
 def _open_read_only(path):
@@ -650,35 +619,6 @@ def _open_read_only(path):
 
 def _size(path):
     return f"{path.stat().st_size / 1e6:,.1f} MB" if path.exists() else "none"
-
-
-def _folders(folder):
-    for each in (folder, *(folder / name for name in ("uploads", "files", "workers"))):
-        writable = os.access(each, os.W_OK | os.X_OK)
-        yield ("good" if writable else "wrong", "folder", f"{each} is {'' if writable else 'not '}writable")
-    free = web.disk_space_bytes(folder)
-    yield "good" if free >= FREE_DISK_BYTES_LOW else "wrong", "free disk space", f"{free / 1e6:,.0f} MB"
-
-
-def _warnings(app):
-    """What of the settings an operator should think about again."""
-    settings, paid = app.settings, [kind.name for kind in app.kinds.values() if callable(kind.cost) or kind.cost]
-    if settings.production and settings.allow_new_database:
-        yield ("note", "ALLOW_NEW_DATABASE", "still set: unset it after the first start, or a vanished disk will look "
-                                             "like an empty site")
-    if not settings.production and settings.host not in ("127.0.0.1", "::1", "localhost"):
-        yield "note", "HOST", f"{settings.host} is open to others without PRODUCTION=1 (secure cookies)"
-    if paid and not settings.support_contact:
-        yield "note", "SUPPORT_CONTACT", f"not set, and {', '.join(paid)} costs points: people need somebody to ask"
-    urls = settings.alert_channels()
-    for n, usable in enumerate(alerts.send(urls, None) if urls else (), 1):
-        if not usable:
-            yield "note", "ALERT_URLS", (f"number {n} ({alerts.scheme(urls[n - 1])}) is no channel that Apprise can use: "
-                                         "nobody hears of incidents through it")
-    if not app.kinds:
-        yield "note", "KINDS", "no kind is on: this site offers nothing"
-    if _has_table("users") and not db.value("SELECT 1 FROM users WHERE is_admin = 1"):
-        yield "note", "operator", "there is no admin yet: `flask users add EMAIL --admin` makes one"
 
 
 # ------------------------------------------------------------------------------------------- backup
@@ -760,12 +700,32 @@ def _make_durable(file):
 @as_json
 def kinds_list(as_json):
     """The kinds that are on."""
+    pauses = jobs.pauses()
     _listing([{"name": kind.name, "title": kind.title_in("en"),
                "cost": "by its params" if callable(kind.cost) else kind.cost, "exclusive": kind.exclusive,
                "shared": kind.share_key is not None, "on_interrupt": kind.on_interrupt,
                "max_attempts": kind.attempts_max, "timeout_seconds": kind.timeout_seconds,
+               "paused_since": pauses[kind.name]["created_at"] if kind.name in pauses else None,
                "params": ", ".join(kind.params.model_fields), "home": str(kind.home)}
               for kind in current_app.kinds.values()], as_json)
+
+
+@_kinds.command("pause")
+@click.argument("name")
+@click.option("--note", help="Why, in words for users.")
+def kinds_pause(name, note):
+    """Let a kind take nothing new for now. What is in flight goes on."""
+    jobs.pause_kind(web.kind_named(name).name, _operator(), note)
+    click.echo(f"{name} is paused: it takes nothing new until `flask kinds resume {name}`. What is in flight goes on.")
+
+
+@_kinds.command("resume")
+@click.argument("name")
+def kinds_resume(name):
+    """Let a paused kind take new work again."""
+    if not jobs.resume_kind(name):  # also one that is no longer on
+        raise click.ClickException(f"{name} is not paused.")
+    click.echo(f"{name} takes new work again.")
 
 
 @_kinds.command("new")

@@ -33,6 +33,7 @@ GROUP_VERBS_MAX = 100
 GROUP_SECONDS_MAX = 0.02
 # What a start waits for another process that is creating or migrating the same file.
 PREPARE_SECONDS_MAX = 30
+SNAPSHOT_BUSY_SECONDS = 5  # another process is just opening or closing the file
 _BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _STORAGE_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
                   sqlite3.SQLITE_PERM}
@@ -89,6 +90,7 @@ class Store:
         self._waiting = Event()
         self._pool = ThreadPool(1)   # commits only: nothing else may wait in front of one
         self.disk = ThreadPool(2)    # making files durable blocks too
+        self._looks = ThreadPool(1)  # reading much takes long
         self._open_writer()
         self._reader = _connect(path, {"query_only": 1})
         self.read_connection = self._reader.connection()
@@ -104,6 +106,7 @@ class Store:
         self._greenlet.kill()
         self._pool.kill()
         self.disk.kill()
+        self._looks.kill()
         self._reader.close()
         self._writer.close()
 
@@ -258,6 +261,35 @@ class Store:
                     raise _translated(error) from error
             gevent.sleep(0.01)
 
+    def look(self, function):
+        """``function(rows)`` in a thread, for a long look at one moment of the file: others are served meanwhile."""
+        def looked():
+            try:
+                with snapshot(self.path) as rows:
+                    return function(rows), None
+            except sqlite3.Error as error:
+                return None, error  # else the pool would print it as somebody's bug
+        found, error = self._looks.apply(looked)
+        if error is not None:
+            raise _translated(error) from error
+        return found
+
+
+@contextmanager
+def snapshot(path):
+    """``rows(sql, parameters)`` of one moment of this file, through a connection of its own that cannot write. It
+    blocks: not for the hub."""
+    connection = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, isolation_level=None,
+                                 timeout=SNAPSHOT_BUSY_SECONDS)
+    try:
+        connection.row_factory = sqlite3.Row
+        for hook in on_connect:
+            hook(connection)
+        connection.execute("BEGIN")
+        yield lambda sql, parameters=(): connection.execute(sql, parameters).fetchall()
+    finally:
+        connection.close()
+
 
 # How long a long computation may run before others have their turn.
 FAIR_SECONDS = 0.01
@@ -349,6 +381,11 @@ def verb(function):
 
 def rows(sql, parameters=()):
     return store.rows(sql, parameters)
+
+
+def look(function):
+    """What ``function(rows)`` returns, called in a thread with ``rows(sql, parameters)`` of one moment of the file."""
+    return store.look(function)
 
 
 def one(sql, parameters=()):

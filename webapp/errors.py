@@ -109,6 +109,18 @@ class InsufficientPoints(AinoriError):
         super().__init__(cost=cost, balance=balance, missing=cost - balance)
 
 
+class StatementMoved(AinoriError):
+    """Something was booked since the page was opened that this was decided on: nothing is booked twice."""
+
+    code = "STATEMENT_MOVED"
+
+
+class LastAdmin(AinoriError):
+    """Somebody must be the operator."""
+
+    code = "LAST_ADMIN"
+
+
 class PriceDiffers(AinoriError):
     """What this costs now, ``cost``, is not what the page had shown: nobody pays a price unseen."""
 

@@ -53,6 +53,13 @@ def acknowledge(incident_id):
 
 
 @db.verb
+def acknowledge_all(code):
+    """Somebody has looked at all open ones of this code. Returns how many those were."""
+    return len(db.execute(f"UPDATE incidents SET acknowledged_at = {db.NOW} WHERE code = ? AND {_OPEN} RETURNING id",
+                          (code,)))
+
+
+@db.verb
 def told(incident_ids):
     """The operator has been told of these."""
     db.execute(f"UPDATE incidents SET alerted_at = {db.NOW} WHERE alerted_at IS NULL "
@@ -72,9 +79,11 @@ def untold():
         (RESTARTED, UNTOLD_MAX))
 
 
-def listing(everything=False):
-    """Incidents, newest first; only open ones unless ``everything``."""
-    query = Incident.select().order_by(Incident.id.desc()).limit(500)
+def listing(everything=False, before=None, limit=500):
+    """Incidents, newest first, below the id ``before``; only open ones unless ``everything``."""
+    query = Incident.select().order_by(Incident.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(Incident.id < before)
     if not everything:
         query = query.where(Incident.acknowledged_at.is_null(), Incident.resolved_at.is_null())
     return db.rows(*query.sql())

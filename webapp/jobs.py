@@ -31,6 +31,7 @@ from webapp.errors import (
     IdempotencyKeyReused,
     InvalidInput,
     JobInFlight,
+    KindPaused,
     InsufficientPoints,
     LoginRequired,
     LostFence,
@@ -227,7 +228,7 @@ def submit(order, *, max_pending, files=()):
     """Accept the order, or refuse it and store nothing. When this returns, it is on disk.
 
     The ladder: the idempotency key's job · a fresh result · join · in flight (``JobInFlight``) ·
-    available balance (``InsufficientPoints``) · limits (``QueueFull``) · insert.
+    available balance (``InsufficientPoints``) · limits (``KindPaused``, ``QueueFull``) · insert.
     """
     if signals.draining:
         raise ShuttingDown()
@@ -271,6 +272,8 @@ def preview(order):
             found["reasons"].append(Busy.code if shared else JobInFlight.code)
     elif order.cost > ledger.available(order.asker.user_id):
         found["reasons"].append(InsufficientPoints.code)
+    elif order.kind.name in pauses():
+        found["reasons"].append(KindPaused.code)
     return found
 
 
@@ -328,6 +331,7 @@ def _insert(order, max_pending):
         available = ledger.available(order.asker.user_id, except_job=order.id)
         if order.cost > available:
             raise InsufficientPoints(cost=order.cost, balance=available)
+    _refuse_paused(order.kind.name)
     if db.value("SELECT count(*) FROM jobs WHERE status = 'pending'") > max_pending:
         raise QueueFull(max_pending=max_pending)
     db.execute(_WATCH, (order.id, order.asker.user_id, order.idempotency_key, order.params_hash))
@@ -375,6 +379,33 @@ def _watch(job_id, order):
 def _wake():
     signals.pending.set()
     signals.watch.set()
+
+
+# ----------------------------------------------------------------------------------------- pauses
+
+@db.verb
+def pause_kind(kind, by, note=None):
+    """Let this kind take nothing new until ``resume_kind``: what is in flight goes on, and is still joined, and what
+    is fresh still served. ``note``: why, in words for users. Paused already, it has the new note."""
+    db.execute("INSERT INTO kind_pauses (kind, paused_by, note) VALUES (?, ?, ?) ON CONFLICT (kind) DO UPDATE "
+               "SET paused_by = excluded.paused_by, note = excluded.note", (kind, by, (note or "").strip() or None))
+
+
+@db.verb
+def resume_kind(kind):
+    """Let this kind take new work again. Returns whether it was paused."""
+    return bool(db.execute("DELETE FROM kind_pauses WHERE kind = ? RETURNING kind", (kind,)))
+
+
+def pauses():
+    """``{kind: row}`` of the kinds that take nothing new: ``paused_by``, ``note`` (or ``None``), ``created_at``."""
+    return {row["kind"]: row for row in db.rows("SELECT * FROM kind_pauses")}
+
+
+def _refuse_paused(kind):
+    paused = pauses().get(kind)
+    if paused is not None:
+        raise KindPaused(kind=kind, note=paused["note"])
 
 
 # ------------------------------------------------------------------------------------ an attempt
@@ -1027,6 +1058,26 @@ def listing(user_id=None, *, kind=None, status=None, before=None, limit=20):
     if before:
         query = query.where(Job.id < before)
     return db.rows(*query.sql())
+
+
+def in_flight(limit):
+    """Rows of ``v_in_flight``, oldest first."""
+    return db.rows("SELECT * FROM v_in_flight LIMIT ?", (limit,))
+
+
+def unknown(limit):
+    """Jobs whose points are unknown, oldest first."""
+    return db.rows("SELECT * FROM jobs WHERE settlement = 'unknown' ORDER BY id LIMIT ?", (limit,))
+
+
+def timeline(job_id):
+    """All that happened to this job, in order: rows ``at``, ``source`` (event, ledger, incident), ``what``, ``detail``."""
+    return db.rows("SELECT at, source, what, detail FROM v_job_timeline WHERE job_id = ?", (job_id,))
+
+
+def in_flight_of(user_id):
+    """How many this person has in flight."""
+    return db.value("SELECT count(*) FROM jobs WHERE user_id = ? AND status IN ('pending', 'running')", (user_id,))
 
 
 def any_pending():

@@ -1,11 +1,23 @@
-"""Points: the sole writer of ``ledger_entries``. A balance is the last entry's ``balance_after``."""
+"""Points: the sole writer of ``ledger_entries``. A balance is the last entry's ``balance_after``.
+
+``python -m webapp.ledger FILE`` audits a file in a process of its own (see overview.py).
+"""
+import json
+import os
+import sys
+
 from webapp import db
-from webapp.errors import InsufficientPoints
+from webapp.errors import InsufficientPoints, StatementMoved
+
+POINTS_MAX = 1_000_000_000  # of one grant
 
 
 @db.verb
-def grant(user_id, points, note):
-    """Add points, and return the new balance. ``note`` says why; it stands in the person's statement."""
+def grant(user_id, points, note, after=None):
+    """Add points, and return the new balance. ``note`` says why; it stands in the person's statement. ``after``: the
+    id of the last entry that whoever grants has seen (0: none); raises ``StatementMoved`` if there is a later one."""
+    if after is not None and after != last_entry(user_id):
+        raise StatementMoved()
     return _add(user_id, None, "grant", points, balance(user_id), note)
 
 
@@ -62,6 +74,11 @@ def promised(user_id):
                    "ORDER BY id", (user_id,))
 
 
+def last_entry(user_id):
+    """The id of this person's newest entry, or 0."""
+    return db.value("SELECT max(id) FROM ledger_entries WHERE user_id = ?", (user_id,)) or 0
+
+
 def consumed(job_id):
     """The entry that charged this job, or ``None``."""
     return db.one("SELECT * FROM ledger_entries WHERE job_id = ? AND kind = 'consume'", (job_id,))
@@ -93,16 +110,24 @@ def statement(user_id, before=None, limit=50):
 def audit():
     """Every breach found, as sentences; empty if the books are right.
 
-    Recomputes everything from the raw rows with arithmetic of its own: it shares no statement with
-    the verbs above or the triggers, so that a mistake there cannot hide itself. A verb, though it
-    writes nothing: it must see one moment of the books, not entries of before a refund and jobs of after.
+    A verb, though it writes nothing: it must see one moment of the books, not entries of before a refund and
+    jobs of after.
     """
-    entries = db.rows("SELECT id, user_id, job_id, kind, points, balance_after, created_at FROM ledger_entries")
-    jobs = {row["id"]: row for row in db.rows(
+    return breaches(db.rows)
+
+
+def breaches(rows):
+    """``audit`` of the one moment that ``rows(sql)`` reads.
+
+    Recomputes everything from the raw rows with arithmetic of its own: it shares no statement with
+    the verbs above or the triggers, so that a mistake there cannot hide itself.
+    """
+    entries = rows("SELECT id, user_id, job_id, kind, points, balance_after, created_at FROM ledger_entries")
+    jobs = {row["id"]: row for row in rows(
         "SELECT id, number, user_id, status, settlement, cost, error_code, cancel_requested_at, kept_by FROM jobs")}
-    users = {row["id"] for row in db.rows("SELECT id FROM users")}
+    users = {row["id"] for row in rows("SELECT id FROM users")}
     return [*_audit_balances(entries, users), *_audit_entries(entries, jobs), *_audit_jobs(entries, jobs),
-            *_audit_file()]
+            *_audit_file(rows)]
 
 
 def _audit_balances(entries, users):
@@ -158,6 +183,18 @@ def _audit_jobs(entries, jobs):
             yield f"{job['number']}: free, but in the ledger"
 
 
-def _audit_file():
-    for row in db.rows("PRAGMA foreign_key_check"):
+def _audit_file(rows):
+    for row in rows("PRAGMA foreign_key_check"):
         yield f"{row['table']} row {row['rowid']} refers to a row of {row['parent']} that does not exist"
+
+
+def main(path):
+    """Audit one file, and print ``{entries, jobs, breaches}``."""
+    os.nice(10)  # the server's users come first
+    with db.snapshot(path) as rows:
+        print(json.dumps({"entries": rows("SELECT count(*) FROM ledger_entries")[0][0],
+                          "jobs": rows("SELECT count(*) FROM jobs")[0][0], "breaches": breaches(rows)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -73,6 +73,12 @@ def _local(value, lang):
         return None  # written by hand
 
 
+def as_sentence(text):
+    """What somebody typed, with an end that more can follow."""
+    text = text.strip()
+    return text if text[-1:] in ".!?…。！？" else text + ("." if text.isascii() else "。")
+
+
 # ---------------------------------------------------------------------------------------- refusals
 
 def refusal(error, support_contact=""):
@@ -103,8 +109,8 @@ _REFUSALS = {
     "REGISTRATION_CLOSED": lambda f: _("Accounts on this site are made by whoever runs it: please ask them."),
     "LINK_EXPIRED": lambda f: _("This link has been used, replaced, or is too old. Please ask for a new one."),
     "ADMIN_EXISTS": lambda f: _("This site has its operator already, so this link does nothing any more. Please sign in."),
-    "KIND_PAUSED": lambda f: _("This is paused for now: %(note)s Nothing was started and nothing was used.", note=f["note"])
-    if f.get("note") else
+    "KIND_PAUSED": lambda f: _("This is paused for now: %(note)s Nothing was started and nothing was used.",
+                               note=as_sentence(f["note"])) if f.get("note") else
     _("This is paused for now. Nothing was started and nothing was used; please try again later."),
     "CSRF": lambda f: _("This page was opened before you signed in or out, or came from elsewhere. Nothing was started; please "
                         "press the button again."),
@@ -115,6 +121,9 @@ _REFUSALS = {
         "was used.", f["missing"], cost=points(f["cost"]), balance=points(f["balance"])),
     "PRICE_DIFFERS": lambda f: _("This costs %(cost)s now. Nothing was started and nothing was used: press the button again "
                                  "if that is right.", cost=points(f["cost"])),
+    "STATEMENT_MOVED": lambda f: _("Points were booked for this person since the page was opened, so nothing was added: "
+                                   "look at the statement, then press the button again if that is right."),
+    "LAST_ADMIN": lambda f: _("This is the only operator: make another one first."),
     "JOB_IN_FLIGHT": lambda f: _("You already have one of these in progress. No points were used for this request."),
     "ALREADY_FINAL": lambda f: _("It has already finished: there is nothing to cancel."),
     "NOT_RETRYABLE": lambda f: {

@@ -172,6 +172,8 @@ _KIND = _object({
     "limits": _object({"timeout_seconds": _COUNT, "max_attempts": _COUNT, "exclusive": {"type": "boolean"},
                        "shared": {"type": "boolean"}, "cache_seconds": _COUNT, "max_upload_mb": _COUNT}),
     "upload_field": _MAYBE_TEXT,
+    "paused": {"type": ["object", "null"], "description": "While it takes nothing new: since when, and why.",
+               "properties": {"since": {"type": "string"}, "note": _MAYBE_TEXT}, "required": ["since", "note"]},
     "stages": _array(_object({"name": {"type": "string"}, "title": {"type": "string"}})),
     "params": {"type": "object", "description": "JSON Schema of the params."},
 })

@@ -371,14 +371,8 @@ def points():
     return render_template(
         "pages/points.html", total=ledger.balance(user_id), available=ledger.available(user_id),
         promised=[{**row, "title": _title(row)} for row in ledger.promised(user_id)],
-        entries=[_movement(entry) for entry in found[:50]],
+        entries=web.movements(found[:50], "pages.job"),
         next_href=url_for("pages.points", cursor=found[49]["id"]) if len(found) > 50 else None)
-
-
-def _movement(entry):
-    what, why = messages.movement(current_app.kinds.get(entry["for_kind"]), entry)
-    return {**entry, "what": what, "why": why,
-            "href": url_for("pages.job", job_id=entry["job_id"]) if entry["job_id"] else None}
 
 
 # ---------------------------------------------------------------------------------------- language

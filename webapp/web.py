@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import gevent
 from babel import Locale
-from flask import Request, Response, current_app, g, request, session
+from flask import Request, Response, current_app, g, request, session, url_for
 from flask.sessions import SecureCookieSessionInterface
 from flask_babel import get_locale
 from flask_wtf.csrf import CSRFError, CSRFProtect
@@ -215,13 +215,23 @@ def identify():
             raise BadToken()
         g.by_token = True
         return
-    if session.get("session"):
-        g.viewer = accounts.by_session(session["session"])
-    elif session.get("user_id") is not None:  # a guest; an account is never known by its number alone
-        known = accounts.by_id(session["user_id"])
-        g.viewer = known if known is not None and is_guest(known) else None
+    try:
+        g.viewer = _by_cookie()
+    except (db.Error, AinoriError):
+        if request.endpoint != "status.status":  # that one answers everybody, always
+            raise
+        g.unreadable = True
     if request.method not in SAFE_METHODS:
         _refuse_forged()
+
+
+def _by_cookie():
+    if session.get("session"):
+        return accounts.by_session(session["session"])
+    if session.get("user_id") is None:
+        return None
+    known = accounts.by_id(session["user_id"])  # a guest; an account is never known by its number alone
+    return known if known is not None and is_guest(known) else None
 
 
 def is_guest(user):
@@ -384,7 +394,7 @@ def standing(kind, who):
     way = jobs.exclusive_in_flight(kind, who.user_id)
     short = cost > 0 and not who.is_guest and cost > ledger.available(who.user_id)
     reasons = (["LOGIN_REQUIRED"] if cost and who.is_guest else ["JOB_IN_FLIGHT"] if way
-               else ["INSUFFICIENT_POINTS"] if short else [])
+               else ["INSUFFICIENT_POINTS"] if short else ["KIND_PAUSED"] if kind.name in jobs.pauses() else [])
     return {"in_flight_job_id": way, "reasons": reasons}
 
 
@@ -395,6 +405,16 @@ def retry(job, key=None, shown_price=None):
         current_app.guest_limit.check()
     return jobs.retry(kind, job, who, settings=settings.for_kind(kind) if kind else {}, form_key=key,
                       shown_price=shown_price, max_pending=settings.max_pending_jobs)
+
+
+def movements(entries, endpoint):
+    """Ledger entries as the lines of a statement; the work that one is about is shown at ``endpoint``."""
+    lines = []
+    for entry in entries:
+        what, why = messages.movement(current_app.kinds.get(entry["for_kind"]), entry)
+        lines.append({**entry, "what": what, "why": why,
+                      "href": url_for(endpoint, job_id=entry["job_id"]) if entry["job_id"] else None})
+    return lines
 
 
 def job_json(job, with_result=True):
@@ -414,7 +434,7 @@ def kind_json(kind, lang):
     return {
         "name": kind.name, "title": kind.title_in(lang), "noun": kind.noun_in(lang),
         "description": in_language(kind.description, lang),
-        "cost": None if callable(kind.cost) else kind.cost,
+        "cost": None if callable(kind.cost) else kind.cost, "paused": _paused(kind),
         "limits": {"timeout_seconds": kind.timeout_seconds, "max_attempts": kind.attempts_max,
                    "exclusive": kind.exclusive, "shared": kind.share_key is not None,
                    "cache_seconds": kind.cache_seconds, "max_upload_mb": current_app.settings.max_upload_mb},
@@ -422,6 +442,15 @@ def kind_json(kind, lang):
         "stages": [{"name": name, "title": in_language(title, lang)} for name, title in kind.stages],
         "params": params_schema(kind, lang),
     }
+
+
+def _paused(kind):
+    """``{since, note}`` while the operator lets it take nothing new, else ``None``."""
+    try:
+        paused = jobs.pauses().get(kind.name)
+    except (db.Error, AinoriError):  # what is on offer is told even so; a submit says what is wrong
+        return None
+    return paused and {"since": paused["created_at"], "note": paused["note"]}
 
 
 def params_schema(kind, lang):
@@ -511,7 +540,7 @@ def retry_seconds_of(error, status):
     """The Retry-After of a refusal, or ``None``."""
     if "retry_after_seconds" in error.facts:
         return error.facts["retry_after_seconds"]
-    return {"QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}.get(error.code, 10) if status == 503 else None
+    return {"KIND_PAUSED": 300, "QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}.get(error.code, 10) if status == 503 else None
 
 
 def local_path(path):

@@ -162,6 +162,11 @@ def is_dead(worker_id):
         os.close(descriptor)
 
 
+def listing(limit=50):
+    """Workers that have not said goodbye, newest first; ``is_dead`` tells which of them live."""
+    return db.rows("SELECT * FROM workers WHERE stopped_at IS NULL ORDER BY started_at DESC LIMIT ?", (limit,))
+
+
 def forget(worker_id):
     """Remove the lock file of a worker found dead, when none of its jobs is left. Held while unlinked."""
     path = db.store.path.parent / "workers" / f"{worker_id}.lock"
