@@ -23,6 +23,7 @@ CREATE TABLE users (
   created_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   reset_hash        TEXT,                       -- sha-256 of the one-time link that sets a new password
   reset_expires_at  TEXT,
+  merged_into       INTEGER REFERENCES users (id),  -- a guest who has signed in: whose work it is from then on
   deleted_at        TEXT CONSTRAINT users_deleted_is_nobody CHECK (deleted_at IS NULL OR (email IS NULL
     AND password_hash IS NULL AND token_hash IS NULL AND guest_key IS NULL AND reset_hash IS NULL AND is_admin = 0)),
   CONSTRAINT users_admin_is_known CHECK (is_admin IN (0, 1) AND (is_admin = 0 OR email IS NOT NULL)),
@@ -158,6 +159,10 @@ CREATE TRIGGER jobs_never_deleted BEFORE DELETE ON jobs
 WHEN OLD.status IN ('pending', 'running') OR OLD.settlement IN ('due', 'unknown')
   OR EXISTS (SELECT 1 FROM ledger_entries WHERE job_id = OLD.id)
 BEGIN SELECT RAISE(ABORT, 'jobs_never_deleted: in flight, not settled, or in the ledger'); END;
+
+CREATE TRIGGER jobs_of_nobody_gone BEFORE INSERT ON jobs
+WHEN EXISTS (SELECT 1 FROM users WHERE id = NEW.user_id AND deleted_at IS NOT NULL)
+BEGIN SELECT RAISE(ABORT, 'jobs_of_nobody_gone: this account is deleted'); END;
 
 -- Who asked for what at which price never changes. (Nor do the keys: UPDATE OR REPLACE would delete
 -- the job in flight that has them.)

@@ -1,6 +1,7 @@
 -- Accounts by themselves: sessions that can be ended, links that set a new password, accounts that are deleted.
 ALTER TABLE users ADD COLUMN reset_hash TEXT;
 ALTER TABLE users ADD COLUMN reset_expires_at TEXT;
+ALTER TABLE users ADD COLUMN merged_into INTEGER REFERENCES users (id);
 ALTER TABLE users ADD COLUMN deleted_at TEXT CONSTRAINT users_deleted_is_nobody CHECK (deleted_at IS NULL OR (email IS NULL
   AND password_hash IS NULL AND token_hash IS NULL AND guest_key IS NULL AND reset_hash IS NULL AND is_admin = 0));
 CREATE INDEX users_reset ON users (reset_hash) WHERE reset_hash IS NOT NULL;
@@ -9,6 +10,10 @@ CREATE INDEX users_deleted ON users (id) WHERE deleted_at IS NOT NULL;
 CREATE TRIGGER users_deleted_stays BEFORE UPDATE ON users
 WHEN OLD.deleted_at IS NOT NULL AND NEW.deleted_at IS NOT OLD.deleted_at
 BEGIN SELECT RAISE(ABORT, 'users_deleted_stays: a deleted account does not come back'); END;
+
+CREATE TRIGGER jobs_of_nobody_gone BEFORE INSERT ON jobs
+WHEN EXISTS (SELECT 1 FROM users WHERE id = NEW.user_id AND deleted_at IS NOT NULL)
+BEGIN SELECT RAISE(ABORT, 'jobs_of_nobody_gone: this account is deleted'); END;
 
 -- A browser that is signed in: its signed cookie says the id. Without the row the cookie is worth nothing.
 CREATE TABLE sessions (

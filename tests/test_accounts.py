@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.conftest import Person
-from webapp import accounts, create_app, db, jobs, ledger, recovery
+from webapp import accounts, create_app, db, jobs, ledger, recovery, web
+from webapp.errors import LoginRequired
 
 EMAIL, PASSWORD = "p@example.org", "a short sentence"
 DAY, HOUR = 86400, 3600
@@ -94,7 +95,8 @@ def test_a_second_press_signs_in_and_a_stranger_does_not_get_in(browser):
 @pytest.mark.parametrize("email, password, said", [
     ("nobody", PASSWORD, "is not an e-mail address"), ("a@b@c", PASSWORD, "is not an e-mail address"),
     ("@example.org", PASSWORD, "is not an e-mail address"), ("a b@example.org", PASSWORD, "is not an e-mail address"),
-    ("a\x01@example.org", PASSWORD, "is not an e-mail address"), (EMAIL, "seven77", "At least 8 characters"),
+    ("a\x01@example.org", PASSWORD, "is not an e-mail address"), ("x" * 255 + "@a", PASSWORD, "is not an e-mail address"),
+    (EMAIL, "seven77", "At least 8 characters"),
     (EMAIL, "x" * 1001, "At most 1000 characters"), (EMAIL, "aaaaaaaaaa", "too easy to guess"),
     (EMAIL, EMAIL.upper(), "too easy to guess")])
 def test_bad_input_says_what_to_do_and_keeps_the_address(browser, email, password, said):
@@ -138,6 +140,7 @@ def test_nothing_of_a_session_before_signing_in_is_kept(browser):
     assert someone.cookie != before
     stale = re.search(r'name="csrf_token" value="([^"]*)"', page).group(1)
     assert someone.client.post("/logout", data={"csrf_token": stale}).status_code == 403
+    assert someone.signed_in_as() == EMAIL
     planted = browser()
     planted.client.set_cookie("ainori", before)
     assert planted.signed_in_as() is None
@@ -268,7 +271,7 @@ def test_a_link_sets_a_new_password_within_a_day(clock, browser, seconds, works)
     accounts.set_reset(user()["id"], "one-time")
     clock(seconds)
     someone = browser()
-    assert someone.get("/reset?token=one-time").status_code == (200 if works else 404)
+    assert someone.get("/reset?token=one-time").status_code == (200 if works else 410)
     if works:
         assert someone.post("/reset", token="one-time", password="another sentence").status_code == 303
         assert someone.signed_in_as() == EMAIL
@@ -279,12 +282,12 @@ def test_a_link_works_once_ends_every_session_and_is_replaced_by_the_next(browse
     here.register()
     accounts.set_reset(user()["id"], "first")
     accounts.set_reset(user()["id"], "second")
-    assert someone.get("/reset?token=first").status_code == 404
+    assert someone.get("/reset?token=first").status_code == 410
     someone.get("/reset?token=second")
     assert someone.post("/reset", token="second", password="short").status_code == 400  # and is not used up by that
     assert someone.post("/reset", token="second", password="another sentence").status_code == 303
     assert someone.signed_in_as() == EMAIL and here.signed_in_as() is None
-    assert browser().get("/reset?token=second").status_code == 404
+    assert browser().get("/reset?token=second").status_code == 410
     assert "one-time" not in json.dumps([dict(row) for row in db.rows("SELECT * FROM users")])
 
 
@@ -311,10 +314,10 @@ def _setup_tokens(running):
 def test_the_first_operator_is_made_by_the_address_in_the_log(server):
     running = server()
     (first,) = _setup_tokens(running)
-    assert running.get(f"/setup?token={first}x").status == 404
+    assert running.get(f"/setup?token={first}x").status == 410
     running.kill()
     token = _setup_tokens(running.start())[-1]
-    assert token != first and running.get(f"/setup?token={first}").status == 404
+    assert token != first and running.get(f"/setup?token={first}").status == 410
     page = running.get(f"/setup?token={token}")
     fields = {"token": token, "email": EMAIL, "password": PASSWORD,
               "csrf_token": re.search(r'name="csrf_token" value="([^"]*)"', page.text).group(1)}
@@ -322,7 +325,7 @@ def test_the_first_operator_is_made_by_the_address_in_the_log(server):
         "Cookie": page.headers["Set-Cookie"].partition(";")[0], "Content-Type": "application/x-www-form-urlencoded"})
     assert answer.status == 200  # after the redirect
     assert [row["email"] for row in running.rows("SELECT email FROM users WHERE is_admin = 1")] == [EMAIL]
-    assert running.get(f"/setup?token={token}").status == 404
+    assert running.get(f"/setup?token={token}").status == 410
     running.kill()
     assert _setup_tokens(running.start())[-1] == token, "with an operator there is no address any more"
 
@@ -406,3 +409,183 @@ def test_a_program_is_answered_in_the_language_it_asks_for(app):
     title = lambda **headers: someone.get("/api/jobs/none", headers=headers).json["title"]  # noqa: E731
     assert title(**{"Accept-Language": "en"}).startswith("This does not exist")
     assert not title().isascii()
+
+
+# --------------------------------------------------------------------------- what may come in between
+
+class Upload:
+    """A form with a file whose rest comes when the test says so: who asks is known long before."""
+
+    def __init__(self, browser, path, fields, between):
+        page = browser.get(path).text
+        token = re.search(r'name="csrf_token" value="([^"]*)"', page).group(1)
+        parts = {"csrf_token": token, "form_key": "k", "price": re.search(r'name="price" value="(\d*)"', page).group(1),
+                 **fields}
+        self.body = "".join(f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+                            for name, value in parts.items()).encode() + b"--b--\r\n"
+        self.between, self.at = between, 0
+
+    def read(self, size=-1):
+        if self.at == 0:
+            self.at = 20
+            return self.body[:20]
+        if self.between is not None:
+            between, self.between = self.between, None
+            between()
+        first, self.at = self.at, len(self.body) if size < 0 else min(len(self.body), self.at + size)
+        return self.body[first:self.at]
+
+    def send(self, browser, path):
+        return browser.client.post(path, environ_overrides={
+            "wsgi.input": self, "CONTENT_TYPE": "multipart/form-data; boundary=b", "CONTENT_LENGTH": str(len(self.body))})
+
+
+@pytest.mark.parametrize("how", ["signed out everywhere", "deleted", "still there"])
+def test_a_slow_request_does_not_outlive_its_session_or_account(app, browser, how):
+    here = browser()
+    here.register()
+    user_id = user()["id"]
+    between = {"signed out everywhere": lambda: accounts.sign_out_everywhere(user_id),
+               "deleted": lambda: accounts.delete(user_id), "still there": lambda: None}[how]
+    answer = Upload(here, "/kinds/slow", {"text": "mine"}, between).send(here, "/kinds/slow")
+    if how == "still there":
+        assert answer.status_code == 303 and len(jobs.listing()) == 1
+    else:
+        assert answer.status_code == 401 and jobs.listing() == [] and len(ledger.statement(user_id)) == 1
+
+
+def test_what_a_guest_sent_while_registering_elsewhere_is_the_accounts(app, browser):
+    here = browser()
+    here.send("/kinds/free", "/kinds/free", text="first", form_key="a")
+    guest = db.value("SELECT id FROM users WHERE email IS NULL")
+
+    def register_in_another_tab():
+        accounts.register(EMAIL, None, "session", lang="en", welcome_points=3, guest_id=guest)
+    answer = Upload(here, "/kinds/free", {"text": "late"}, register_in_another_tab).send(here, "/kinds/free")
+    assert answer.status_code == 303 and "Set-Cookie" not in answer.headers, "the fresh sign-in's cookie stays"
+    assert jobs.visible(answer.headers["Location"].rpartition("/")[2], user()["id"])
+    paid = Upload(here, "/kinds/free", {"text": "x"}, None)
+    assert here.signed_in_as() is None and paid.send(here, "/kinds/slow").status_code == 401, "a guest's cookie pays nothing"
+
+
+def test_a_row_of_a_deleted_account_gets_no_work(app):
+    gone = accounts.add_user(EMAIL, None)
+    kind = app.kinds["free"]
+    accounts.delete(gone)
+    with pytest.raises(LoginRequired):
+        _asked(kind, gone)
+
+
+def test_history_of_a_guest_is_kept_whole_also_what_they_had_left(app, browser, person):
+    here, owner = browser(), person()
+    both = owner.submit("shared", text="ours").json["job"]["id"]
+    here.send("/kinds/shared", "/kinds/shared", text="ours", form_key="k")
+    guest = db.value("SELECT id FROM users WHERE email IS NULL")
+    assert jobs.cancel(both, guest) == "left"
+    here.register()
+    assert both in here.get("/history").text and here.get(f"/jobs/{both}").status_code == 200
+
+
+def test_shared_work_that_others_wait_for_keeps_no_account(app, browser, person):
+    here, other = browser(), person()
+    here.register()
+    both = _asked(app.kinds["shared"], user()["id"], text="ours")
+    assert here.send("/account/delete", current_password=PASSWORD).status_code == 409
+    assert other.submit("shared", text="ours").json["joined"]
+    assert here.send("/account/delete", current_password=PASSWORD).status_code == 303
+    assert other.job(both)["status"] == "pending"
+
+
+def test_the_only_operator_stays(browser):
+    here, second = browser(), browser()
+    here.register()
+    accounts.make_first_admin(user()["id"])
+    told = here.send("/account/delete", current_password=PASSWORD)
+    assert told.status_code == 409 and "only operator" in told.text and accounts.has_admin()
+    second.register("second@example.org")
+    accounts.set_admin(user("second@example.org")["id"], True)
+    jobs.pause_kind("free", EMAIL, "")
+    assert here.send("/account/delete", current_password=PASSWORD).status_code == 303
+    assert EMAIL not in jobs.pauses()["free"]["paused_by"]
+
+
+# ------------------------------------------------------------------------------------ access tokens
+
+def test_a_token_reads_and_works_but_changes_no_account(app, person):
+    someone = person()
+    assert someone.get("/account").status_code == 200
+    for path in ("/account/token", "/account/password", "/account/email", "/account/delete", "/logout"):
+        answer = someone.post(path, data={"everywhere": "1", "remove": "1"}, headers={"Accept": "application/json"})
+        assert (answer.status_code, answer.json["code"]) == (403, "SESSION_REQUIRED"), path
+    accounts.set_admin(someone.id, True)
+    assert someone.get("/admin").status_code == 200
+    assert someone.post(f"/admin/user/{someone.id}/reset").status_code == 403
+    assert someone.get("/api/points").status_code == 200
+
+
+def test_a_password_set_by_a_link_ends_the_token_too(app, browser):
+    here = browser()
+    here.register()
+    token = re.search(r"ain_[\w-]+", here.send("/account/token").text).group(0)
+    accounts.set_reset(user()["id"], "one-time")
+    other = browser()
+    other.get("/reset?token=one-time")
+    other.post("/reset", token="one-time", password="another sentence")
+    assert app.test_client().get("/api/points", headers={"Authorization": f"Bearer {token}"}).status_code == 401
+
+
+# ------------------------------------------------------------------------------------------- the rest
+
+def test_back_after_signing_out_shows_nothing(browser):
+    here = browser()
+    assert "no-store" not in here.get("/").headers["Cache-Control"]
+    here.register()
+    for path in ("/", "/history", "/points", "/account", "/kinds/free", "/nowhere", "/status"):
+        assert here.get(path).headers["Cache-Control"] == "no-store", path
+
+
+def test_signing_out_twice_is_no_error(browser):
+    here = browser()
+    here.register()
+    here.get("/account")
+    page = here.page
+    here.post("/logout")
+    here.page = page
+    assert here.post("/logout").status_code == 303
+
+
+@pytest.mark.parametrize("typed", ["ｐ＠ｅｘａｍｐｌｅ．ｏｒｇ", " p@example.org ", "P@Example.org"])
+def test_an_address_is_the_same_from_every_keyboard(browser, typed):
+    browser().register()
+    assert browser().sign_in(typed).status_code == 303
+
+
+def test_a_password_is_the_same_however_its_characters_are_composed(browser):
+    browser().register(password="がんばるÄ1234")
+    assert browser().sign_in(password="がんばるÄ1234").status_code == 303
+
+
+def test_a_long_address_is_not_shown_whole(browser):
+    assert "x" * 100 not in re.sub('value="[^"]*"', "", browser().register("x" * 5000).text)
+
+
+def test_an_ipv6_home_is_one_client(settings, browser):
+    app = create_app(settings(RATE_SIGN_IN="3/minute", PROXY_HOPS=1))
+    def tries(address):
+        client = app.test_client()
+        page = client.get("/login").text
+        token = re.search(r'name="csrf_token" value="([^"]*)"', page).group(1)
+        return client.post("/login", data={"csrf_token": token, "email": EMAIL, "password": "x"},
+                           headers={"X-Forwarded-For": address})
+    assert [tries(f"2001:db8::{n}").status_code for n in range(1, 6)] == [401, 401, 401, 429, 429]
+    assert tries("2001:db8:0:1::1").status_code == 401
+    assert [tries(f"::ffff:192.0.2.{n}").status_code for n in (1, 1, 1, 1, 2)] == [401, 401, 401, 429, 401]
+    assert int(tries("2001:db8::9").headers["Retry-After"]) > 0
+
+
+def test_wrong_passwords_for_one_account_are_counted_over_all_addresses(settings, browser, monkeypatch):
+    monkeypatch.setattr(web, "GUESSES_RATE", "3/hour")
+    app = create_app(settings(RATE_SIGN_IN="1000/minute"))
+    browser(app).register()
+    assert [browser(app).sign_in(password=f"wrong {n}").status_code for n in range(5)] == [401, 401, 401, 429, 429]
+    assert browser(app).sign_in("other@example.org", "wrong").status_code == 401

@@ -96,6 +96,7 @@ BROKEN = {
         *(f"UPDATE users SET {change} WHERE id = 4" for change in (
             "email = 'd@example.org'", "password_hash = 'x'", "token_hash = 'x'", "guest_key = 'x'", "reset_hash = 'x'")),
         "UPDATE users SET deleted_at = '2026' WHERE id = 1", "UPDATE users SET deleted_at = '2026' WHERE id = 3"],
+    "jobs_of_nobody_gone": [job("new", user_id=4)],
     "users_deleted_stays": ["UPDATE users SET deleted_at = NULL WHERE id = 4",
                             "UPDATE users SET deleted_at = '2027' WHERE id = 4"],
     "sessions(id)": [insert("sessions", id="s", user_id=2)],

@@ -47,7 +47,7 @@ def _create_app(settings):
     app.setup_token = None  # of the service, while there is no operator
     app.upstream = upstream.Upstream(user_agent=f"Ainori/{__version__} ({settings.site_name})")
     app.config.update(
-        SECRET_KEY=settings.signing_key(), SESSION_COOKIE_NAME="ainori", SESSION_COOKIE_SAMESITE="Lax",
+        SECRET_KEY=settings.signing_key(), SESSION_COOKIE_NAME="ainori", SESSION_COOKIE_SAMESITE="Lax", SESSION_REFRESH_EACH_REQUEST=False,
         SESSION_COOKIE_SECURE=settings.production, PERMANENT_SESSION_LIFETIME=timedelta(days=accounts.SESSION_DAYS),
         MAX_CONTENT_LENGTH=settings.max_upload_mb * 1024 * 1024 + web.FORM_OVERHEAD_BYTES,
         WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None, BABEL_DEFAULT_LOCALE="en",
@@ -81,7 +81,8 @@ def _create_app(settings):
 # The one map from refusal to HTTP status; what is not here is a 500.
 _STATUS = {
     "INVALID_INPUT": 400, "BAD_TOKEN": 401, "LOGIN_REQUIRED": 401, "TOKEN_REQUIRED": 401, "INSUFFICIENT_POINTS": 402,
-    "ADMINS_ONLY": 403, "CSRF": 403, "REGISTRATION_CLOSED": 403, "LINK_EXPIRED": 404, "ADMIN_EXISTS": 404,
+    "ADMINS_ONLY": 403, "CSRF": 403, "REGISTRATION_CLOSED": 403, "SESSION_REQUIRED": 403,
+    "LINK_EXPIRED": 410, "ADMIN_EXISTS": 410,
     "NOT_FOUND": 404, "UNKNOWN_KIND": 404, "JOB_IN_FLIGHT": 409, "PRICE_DIFFERS": 409, "ALREADY_FINAL": 409, "NOT_RETRYABLE": 409,
     "STATEMENT_MOVED": 409, "LAST_ADMIN": 409,
     "FILE_TOO_LARGE": 413, "UNSUPPORTED_MEDIA_TYPE": 415, "IDEMPOTENCY_KEY_REUSED": 422, "RATE_LIMITED": 429,

@@ -1,6 +1,7 @@
 """People: accounts, guests, sessions, API tokens."""
 import hashlib
 import secrets
+import unicodedata
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -29,13 +30,18 @@ WELCOME_NOTE = "Welcome points"
 
 def hash_password(password):
     """Slow on purpose, and it does not yield: in a server use ``hashed``."""
-    return _hasher.hash(password)
+    return _hasher.hash(_as_typed(password))
+
+
+def _as_typed(password):
+    """The same keys give the same password, whichever way a keyboard composes its characters (NIST SP 800-63B)."""
+    return unicodedata.normalize("NFKC", password[:PASSWORD_CHARACTERS_MAX])
 
 
 def check_password(user, password):
     """Whether it is this user's password. Slow on purpose, like ``hash_password``: see ``is_password``."""
     try:
-        return _hasher.verify(user["password_hash"] or "", password[:PASSWORD_CHARACTERS_MAX])
+        return _hasher.verify(user["password_hash"] or "", _as_typed(password))
     except (VerificationError, InvalidHashError):
         return False
 
@@ -76,7 +82,7 @@ def is_password(user, password):
 
 def signed_in_by(email, password):
     """The account that these belong to, or ``None``."""
-    user = db.one("SELECT * FROM users WHERE email = ?", (email.strip(),))
+    user = db.one("SELECT * FROM users WHERE email = ?", (normal(email),))
     return user if is_password(user, password) else None
 
 
@@ -111,12 +117,18 @@ def add_user(email, password_hash, token=None, is_admin=False, *, lang=None, poi
     return found[0]["id"]
 
 
+def normal(email):
+    """An address as it is stored: a full-width ＠ of a Japanese keyboard is an @."""
+    return unicodedata.normalize("NFKC", email).strip()
+
+
 def _address(email):
-    email = email.strip()
+    email = normal(email)
     name, _, host = email.partition("@")
     if not name or not host or "@" in host or len(email) > EMAIL_CHARACTERS_MAX or not email.isprintable() or " " in email:
-        raise InvalidInput([_problem("email", {"en": f"{email!r} is not an e-mail address.",
-                                               "ja": f"{email!r} はメールアドレスではありません。"})])
+        shown = "".join(char for char in email[:60] if char.isprintable())
+        raise InvalidInput([_problem("email", {"en": f"“{shown}” is not an e-mail address.",
+                                               "ja": f"「{shown}」はメールアドレスではありません。"})])
     return email
 
 
@@ -182,10 +194,12 @@ def by_reset(token):
 
 @db.verb
 def reset_password(token, password_hash, session_id, guest_id=None):
-    """``change_password``, with a token of ``set_reset``, which is used up. Raises ``LinkExpired``."""
+    """``change_password``, with a token of ``set_reset``, which is used up. The API token goes too. Raises
+    ``LinkExpired``."""
     user = by_reset(token)
     if user is None:
         raise LinkExpired()
+    set_token(user["id"], None)  # whoever lost one may have lost the other
     change_password(user["id"], password_hash, session_id, guest_id)
 
 
@@ -203,11 +217,19 @@ def set_lang(user_id, lang):
 
 @db.verb
 def delete(user_id):
-    """Forget who this is: what is left of the account is a number that its ledger entries name. Not while own work
-    is in flight: raises ``JobInFlight``. (What it had asked for is deleted by ``recovery``.)"""
-    way = db.value("SELECT id FROM jobs WHERE user_id = ? AND status IN ('pending', 'running') LIMIT 1", (user_id,))
+    """Forget who this is: what is left of the account is a number that its ledger entries name. Not while it waits for
+    work in flight that nobody else waits for: raises ``JobInFlight``; nor the only operator: raises ``LastAdmin``.
+    (What it had asked for is deleted by ``recovery``.)"""
+    way = db.value(
+        "SELECT j.id FROM job_watchers w JOIN jobs j ON j.id = w.job_id WHERE w.user_id = ?1 AND w.left_at IS NULL AND j.status "
+        "IN ('pending', 'running') AND NOT EXISTS (SELECT 1 FROM job_watchers o WHERE o.job_id = j.id AND o.user_id <> ?1 "
+        "AND o.left_at IS NULL) LIMIT 1", (user_id,))
     if way is not None:
         raise JobInFlight(job_id=way)
+    user = by_id(user_id)
+    if user["is_admin"]:
+        set_admin(user_id, False)
+    db.execute("UPDATE kind_pauses SET paused_by = ? WHERE paused_by = ?", (f"deleted account {user_id}", user["email"]))
     sign_out_everywhere(user_id)
     db.execute(f"UPDATE users SET email = NULL, password_hash = NULL, token_hash = NULL, guest_key = NULL, reset_hash = "
                f"NULL, reset_expires_at = NULL, is_admin = 0, lang = NULL, deleted_at = {db.NOW} WHERE id = ?", (user_id,))
@@ -244,7 +266,7 @@ def by_id(user_id):
 
 def by_email(email):
     """The account with this address. Raises ``NotFound``."""
-    user = db.one("SELECT * FROM users WHERE email = ?", (email.strip(),))
+    user = db.one("SELECT * FROM users WHERE email = ?", (normal(email),))
     if user is None:
         raise NotFound(email=email)
     return user
@@ -306,10 +328,10 @@ def add_guest(lang, key=None):
 def take_along(guest_id, user_id):
     """A guest has signed in: what was asked for in this browser is that person's from now on."""
     # The same rows: whose it is is told by who asked first.
-    db.execute("UPDATE OR IGNORE job_watchers SET user_id = ? WHERE user_id = ? AND left_at IS NULL",
-               (user_id, guest_id))
+    db.execute("UPDATE OR IGNORE job_watchers SET user_id = ? WHERE user_id = ?", (user_id, guest_id))
     # Where that person watched it already the guest no longer waits: their cancel must end it.
     db.execute(f"UPDATE job_watchers SET left_at = {db.NOW} WHERE user_id = ? AND left_at IS NULL", (guest_id,))
+    db.execute("UPDATE users SET merged_into = ? WHERE id = ?", (user_id, guest_id))  # a late request finds them
 
 
 def command_line_user():

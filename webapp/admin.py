@@ -25,6 +25,8 @@ def admins_only():
         raise LoginRequired()
     if not user["is_admin"]:
         raise AdminsOnly()
+    if request.method not in web.SAFE_METHODS:
+        web.require_session()
 
 
 @blueprint.after_request

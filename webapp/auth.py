@@ -18,6 +18,18 @@ from webapp.errors import (
 blueprint = Blueprint("auth", __name__)
 
 
+@blueprint.after_request
+def not_kept(answer):
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@blueprint.before_request
+def by_oneself():
+    if request.method == "POST":
+        web.require_session()
+
+
 # ------------------------------------------------------------------------------- register, sign in, out
 
 @blueprint.route("/register", methods=["GET", "POST"])
@@ -26,16 +38,16 @@ def register():
         return redirect(_goal(), 303)
     if current_app.settings.registration == "closed":
         raise RegistrationClosed()
-    errors, status = {}, 200
+    errors, answer = {}, (200,)
     if request.method == "POST":
         try:
             _registered(current_app.register_limit)
             flash(_("Welcome! Your account is made, and you are signed in."), "success")
             return redirect(_goal(), 303)
         except AinoriError as error:
-            errors, status = _problems(error)
+            errors, *answer = _problems(error)
     return render_template("auth/register.html", **_typed(), errors=errors,
-                           welcome_points=current_app.settings.welcome_points), status
+                           welcome_points=current_app.settings.welcome_points), *answer
 
 
 def _registered(limit):
@@ -61,22 +73,27 @@ def _registered(limit):
 def login():
     if web.account() is not None:
         return redirect(_goal(), 303)
-    errors, status = {}, 200
+    errors, answer = {}, (200,)
     if request.method == "POST":
         try:
             user = _who_signs_in(request.form.get("email", ""), request.form.get("password", ""))
             if user is not None:
                 _sign_in(user)
                 return redirect(_goal(), 303)
-            errors, status = {"": _("E-mail or password is not right.")}, 401
+            errors, answer = {"": _("E-mail or password is not right.")}, (401,)
         except AinoriError as error:
-            errors, status = _problems(error)
-    return render_template("auth/login.html", **_typed(), errors=errors), status
+            errors, *answer = _problems(error)
+    return render_template("auth/login.html", **_typed(), errors=errors), *answer
 
 
 def _who_signs_in(email, password):
+    whose = accounts.normal(email).casefold()[:accounts.EMAIL_CHARACTERS_MAX] or "?"
     current_app.sign_in_limit.check()
-    return accounts.signed_in_by(email, password)
+    current_app.guess_limit.ask(whose)
+    user = accounts.signed_in_by(email, password)
+    if user is None:
+        current_app.guess_limit.check(whose)
+    return user
 
 
 @blueprint.route("/logout", methods=["GET", "POST"])
@@ -120,11 +137,14 @@ def _typed():
 
 
 def _problems(error):
-    """``({field: sentence}, status)`` of a refusal that is shown in its form; what belongs to no field has the name ''."""
+    """``({field: sentence}, status, headers)`` of a refusal that is shown in its form; what belongs to no field has the
+    name ''."""
     refusal, status = web.as_refusal(error)
+    after = web.retry_seconds_of(refusal, status)
+    headers = {} if after is None else {"Retry-After": str(after)}
     if isinstance(refusal, InvalidInput):
-        return {problem["field"]: problem["message"] for problem in messages.field_errors(refusal)}, status
-    return {"": messages.refusal(refusal, current_app.settings.support_contact)}, status
+        return {problem["field"]: problem["message"] for problem in messages.field_errors(refusal)}, status, headers
+    return {"": messages.refusal(refusal, current_app.settings.support_contact)}, status, headers
 
 
 # -------------------------------------------------------------------------------------- one's account
@@ -134,7 +154,7 @@ def account():
     return _account_page()
 
 
-def _account_page(form=None, errors=None, status=200, token=None):
+def _account_page(form=None, errors=None, status=200, headers=(), token=None):
     """``form``: the one that ``errors`` are of. ``token``: a new one, shown this once."""
     user = web.account()
     if user is None:
@@ -143,7 +163,7 @@ def _account_page(form=None, errors=None, status=200, token=None):
         "auth/account.html", user=user, form=form, errors=errors or {}, token=token,
         sessions=accounts.sessions_count(user["id"]), points_left=ledger.balance(user["id"]),
         email=request.form.get("email", user["email"]))
-    return answer, status, {"Cache-Control": "no-store"}
+    return answer, status, dict(headers)
 
 
 def _change(name, change):
@@ -218,7 +238,7 @@ def reset():
     user = accounts.by_reset(token)
     if user is None:
         raise LinkExpired()
-    errors, status = {}, 200
+    errors, answer = {}, (200,)
     if request.method == "POST":
         try:
             accounts.check_new(request.form.get("password", ""), user["email"])
@@ -228,8 +248,8 @@ def reset():
             flash(_("Your password is set, and you are signed in here; every other browser is signed out."), "success")
             return redirect(url_for("pages.home"), 303)
         except AinoriError as error:
-            errors, status = _problems(error)
-    return render_template("auth/reset.html", user=user, token=token, errors=errors), status, {"Cache-Control": "no-store"}
+            errors, *answer = _problems(error)
+    return render_template("auth/reset.html", user=user, token=token, errors=errors), *answer
 
 
 @blueprint.route("/setup", methods=["GET", "POST"])
@@ -240,7 +260,7 @@ def setup():
         raise AdminExists()
     if right is None or not secrets.compare_digest(token.encode(), right.encode()):
         raise LinkExpired()
-    errors, status = {}, 200
+    errors, answer = {}, (200,)
     if request.method == "POST":
         try:
             accounts.make_first_admin(_registered(current_app.sign_in_limit))
@@ -248,5 +268,5 @@ def setup():
             flash(_("You are the operator of this site now."), "success")
             return redirect(url_for("auth.account"), 303)
         except AinoriError as error:
-            errors, status = _problems(error)
-    return render_template("auth/setup.html", **_typed(), token=token, errors=errors), status, {"Cache-Control": "no-store"}
+            errors, *answer = _problems(error)
+    return render_template("auth/setup.html", **_typed(), token=token, errors=errors), *answer

@@ -80,6 +80,12 @@ class AdminsOnly(AinoriError):
     code = "ADMINS_ONLY"
 
 
+class SessionRequired(AinoriError):
+    """Done by whoever is signed in on a page, not by an access token."""
+
+    code = "SESSION_REQUIRED"
+
+
 class RegistrationClosed(AinoriError):
     code = "REGISTRATION_CLOSED"
 

@@ -313,6 +313,8 @@ def _cached(order):
 
 
 def _insert(order, max_pending):
+    if db.value("SELECT deleted_at FROM users WHERE id = ?", (order.asker.user_id,)):
+        raise LoginRequired(cost=order.cost)  # deleted while the request was under way
     # The indexes decide: insert, and when nothing came back look at what is in the way. An orphan
     # in the way is reaped, not joined; then the way may be free.
     while not (inserted := _inserted(order)):

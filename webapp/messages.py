@@ -106,8 +106,10 @@ _REFUSALS = {
     "BAD_TOKEN": lambda f: _("This access token is not valid. Ask the operator for a new one."),
     "TOKEN_REQUIRED": lambda f: _("This is for programs of the operator: send an admin's access token."),
     "ADMINS_ONLY": lambda f: _("This is for the operator only, and your account is not an admin's."),
+    "SESSION_REQUIRED": lambda f: _("This is done on the page, by whoever is signed in there: an access token cannot."),
     "REGISTRATION_CLOSED": lambda f: _("Accounts on this site are made by whoever runs it: please ask them."),
-    "LINK_EXPIRED": lambda f: _("This link has been used, replaced, or is too old. Please ask for a new one."),
+    "LINK_EXPIRED": lambda f: _("This link has been used, replaced, or is too old. If you have just used it, all is done: please "
+                                "sign in. Otherwise ask for a new one."),
     "ADMIN_EXISTS": lambda f: _("This site has its operator already, so this link does nothing any more. Please sign in."),
     "KIND_PAUSED": lambda f: _("This is paused for now: %(note)s Nothing was started and nothing was used.",
                                note=as_sentence(f["note"])) if f.get("note") else

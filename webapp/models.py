@@ -13,6 +13,7 @@ class User(Model):
     created_at = TextField()
     reset_hash = TextField(null=True)
     reset_expires_at = TextField(null=True)
+    merged_into = IntegerField(null=True)
     deleted_at = TextField(null=True)
 
     class Meta:

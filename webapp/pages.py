@@ -426,7 +426,7 @@ def _error(error):
     refusal, status = web.as_refusal(error)
     if request.endpoint == "pages.submit" and request.view_args["kind"] in current_app.kinds:
         return _form_again(current_app.kinds[request.view_args["kind"]], refusal, status)
-    heading = {404: _("This page does not exist"), 403: _("Not accepted"), 413: _("The file is too large"),
+    heading = {404: _("This page does not exist"), 410: _("This link no longer works"), 403: _("Not accepted"), 413: _("The file is too large"),
                429: _("Too many requests"), 503: _("Not available at the moment")}.get(
                    status, _("This did not work"))
     page = render_template("pages/error.html", **{
@@ -457,7 +457,9 @@ def _headers(answer):
     answer.headers.setdefault("Referrer-Policy", "same-origin")
     if answer.mimetype == "text/html":
         answer.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
-        answer.headers.setdefault("Cache-Control", "private, no-cache")
+        # After signing out, going back must not show what only a signed-in person sees.
+        signed_in = request.endpoint != "static" and g.get("viewer") is not None and g.viewer["email"]
+        answer.headers.setdefault("Cache-Control", "no-store" if signed_in else "private, no-cache")
         answer.vary.update(("Cookie", "Accept-Language"))
     return answer
 

@@ -1,5 +1,6 @@
 """What the browser's and the API's front ends share: who asks, what came in, how a refusal is answered."""
 import hashlib
+import ipaddress
 import json
 import os
 import secrets
@@ -26,7 +27,9 @@ from webapp.errors import (
     BadToken,
     FileTooLarge,
     InvalidInput,
+    LoginRequired,
     RateLimited,
+    SessionRequired,
     StorageUnavailable,
     TokenRequired,
     UnknownKind,
@@ -39,6 +42,8 @@ FORM_OVERHEAD_BYTES = 1_000_000
 # What of a refused upload is still read (and thrown away), so that the browser gets to see the answer.
 DISCARDED_BYTES_MAX = 200_000_000
 DISCARD_SECONDS_MAX = 20
+# Wrong passwords for one account, from however many addresses.
+GUESSES_RATE = "100/hour"
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 
 csrf = CSRFProtect()
@@ -208,24 +213,24 @@ def identify():
     g.viewer, g.by_token = None, False
     if request.endpoint in ("static", "api.healthz", "api.readyz"):
         return
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        g.viewer = accounts.by_token(token.strip())
-        if g.viewer is None:
-            raise BadToken()
-        g.by_token = True
-        return
+    g.by_token = request.headers.get("Authorization", "").partition(" ")[0].lower() == "bearer"
     try:
-        g.viewer = _by_cookie()
+        g.viewer = _known()
     except (db.Error, AinoriError):
         if request.endpoint != "status.status":  # that one answers everybody, always
             raise
         g.unreadable = True
-    if request.method not in SAFE_METHODS:
+    if g.by_token:
+        if g.viewer is None and not g.get("unreadable"):
+            raise BadToken()
+    elif request.method not in SAFE_METHODS:
         _refuse_forged()
 
 
-def _by_cookie():
+def _known():
+    """Whom the token or the cookie of this request stands for now, or ``None``."""
+    if g.by_token:
+        return accounts.by_token(request.headers["Authorization"].partition(" ")[2].strip())
     if session.get("session"):
         return accounts.by_session(session["session"])
     if session.get("user_id") is None:
@@ -235,12 +240,18 @@ def _by_cookie():
 
 
 def is_guest(user):
-    return user["email"] is None and user["deleted_at"] is None
+    return user["email"] is None and user["deleted_at"] is None and user["merged_into"] is None
 
 
 def account():
     """Whoever is signed in, or ``None`` for a guest or nobody."""
     return g.viewer if g.viewer is not None and g.viewer["email"] else None
+
+
+def require_session():
+    """Raises ``SessionRequired`` for an access token: a program acts for somebody, and is not that person."""
+    if g.by_token:
+        raise SessionRequired()
 
 
 def require_admin_token():
@@ -256,6 +267,8 @@ def _refuse_forged():
     power to abuse, but its answer would set one: so not across sites either."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         raise BadCsrfToken()
+    if request.endpoint == "auth.logout" and g.viewer is None:
+        return  # a stale tab: there is nobody to be signed out
     if current_app.session_interface.get_cookie_name(current_app) in request.cookies:
         try:
             csrf.protect()
@@ -325,22 +338,32 @@ class Limit:
         self._storage, self._clock = MemoryStorage(), workers.clock()
         self._limiter = MovingWindowRateLimiter(self._storage)
 
-    def check(self):
-        """Count this request. Raises ``RateLimited``."""
-        self._refuse_unless(self._limiter.hit)
+    def check(self, what=None):
+        """Count this request, of its client, or of ``what``. Raises ``RateLimited``."""
+        self._refuse_unless(self._limiter.hit, what)
 
-    def ask(self):
+    def ask(self, what=None):
         """Raises ``RateLimited`` as ``check`` would, and counts nothing."""
-        self._refuse_unless(self._limiter.test)
+        self._refuse_unless(self._limiter.test, what)
 
-    def _refuse_unless(self, allows):
+    def _refuse_unless(self, allows, what):
         if self._clock - (clock := workers.clock()) >= self._rate.get_expiry():
             self._storage.reset()  # set back so far that a window would be full for as long again
         self._clock = clock
-        address = request.remote_addr or "?"
-        if not allows(self._rate, self._action, address):
-            resets_at, _ = self._limiter.get_window_stats(self._rate, self._action, address)
+        whose = what or _network(request.remote_addr)
+        if not allows(self._rate, self._action, whose):
+            resets_at, _ = self._limiter.get_window_stats(self._rate, self._action, whose)
             raise RateLimited(retry_after_seconds=max(1, round(resets_at - time.time())))
+
+
+def _network(address):
+    """Of whom an address is: with IPv6 a home has 2^64 of them."""
+    try:
+        found = ipaddress.ip_address(address or "?")
+    except ValueError:
+        return "?"
+    found = getattr(found, "ipv4_mapped", None) or found
+    return str(found if found.version == 4 else ipaddress.ip_network((found, 64), strict=False))
 
 
 def set_limits(app):
@@ -349,6 +372,7 @@ def set_limits(app):
     app.guest_try_limit = Limit("guest-try", settings.rate_guest_submit, times=10)
     app.sign_in_limit = Limit("sign-in", settings.rate_sign_in)
     app.register_limit = Limit("register", settings.rate_register)
+    app.guess_limit = Limit("guess", GUESSES_RATE)
 
 
 # -------------------------------------------------------------------------------- one domain call
@@ -372,7 +396,7 @@ def submit(kind, raw, files, idempotency_key=None, form_key=None, shown_price=No
     ``form_key`` was minted when the form was rendered: with the fields it makes the idempotency key,
     so that a double click is one job, and an edited form after 'back' is another.
     """
-    who = preview_asker()
+    who = _still_asks(preview_asker())
     if who.is_guest:
         current_app.guest_try_limit.check()  # also what is refused costs a look at it
         current_app.guest_limit.ask()
@@ -396,6 +420,19 @@ def standing(kind, who):
     reasons = (["LOGIN_REQUIRED"] if cost and who.is_guest else ["JOB_IN_FLIGHT"] if way
                else ["INSUFFICIENT_POINTS"] if short else ["KIND_PAUSED"] if kind.name in jobs.pauses() else [])
     return {"in_flight_job_id": way, "reasons": reasons}
+
+
+def _still_asks(who):
+    """Who asks was found out before the body came, which may have taken minutes. A guest who has signed in meanwhile
+    asks for what is free in that account's name. Raises ``LoginRequired`` where a session or an account has ended."""
+    if who.user_id == -1:
+        return who
+    if who.is_guest:
+        merged = accounts.by_id(who.user_id)["merged_into"]
+        return replace(who, user_id=merged) if merged else who
+    if _known() is None:
+        raise LoginRequired(cost=0)
+    return who
 
 
 def retry(job, key=None, shown_price=None):
