@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from tests.conftest import Person
-from webapp import accounts, create_app, db, jobs, overview, recovery, workers
+from webapp import accounts, create_app, db, jobs, overview, recovery, web, workers
 
 MOMENT, DAY = 0.001, 86400
 BEFORE, AT, AFTER = -MOMENT, 0, MOMENT
@@ -80,7 +80,7 @@ def test_each_ending_is_counted_as_what_it_was(app, someone):
     assert found["kinds"]["again"]["interrupted"] == 3 and found["kinds"]["again"]["done"] == 2
     assert found["days"][-1]["interrupted"] == 6 and sum(day["done"] for day in found["days"]) == 3
     text = page(app)
-    assert "2 went on by themselves and were done, 3 ended there, and 1 went on and ended for another reason" in text
+    assert "2 went on by themselves and were done. 3 ended there. 1 went on and ended for another reason." in text
     assert "Points returned after interruptions 2" in text
 
 
@@ -196,6 +196,26 @@ def test_a_restart_and_a_full_disk_are_said(app):
     assert "Nothing new can be stored at the moment" in page(app)
     db.store.refused.clear()
     assert "Everything works" in page(app)
+
+
+def test_a_file_that_another_program_holds_locked_is_said(app, person):
+    someone = person()
+    other = sqlite3.connect(db.store.path, isolation_level=None)
+    db.store.busy_seconds = 0.1
+    other.execute("BEGIN IMMEDIATE")
+    assert "Everything works" in page(app), "nobody has been refused yet"
+    assert someone.submit("free").json["code"] == "BUSY"
+    assert "Nothing new can be stored at the moment" in page(app)
+    other.execute("ROLLBACK")
+    other.close()
+    assert someone.submit("free").status_code == 202
+    assert "Everything works" in page(app)
+
+
+@pytest.mark.parametrize("ago, said", [(20, True), (30, False), (31, False)])
+def test_a_lock_is_spoken_of_for_half_a_minute(app, ago, said):
+    db.store.locked_out_at = db.clock() - ago
+    assert web.storage_locked() is said
 
 
 @pytest.mark.parametrize("table", ["jobs", "users", "kind_pauses"])

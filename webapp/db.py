@@ -85,6 +85,7 @@ class Store:
         self.in_verb = None          # the greenlet that runs a verb now: it must not switch
         self.refused = Event()       # the disk has refused something; cleared by who has seen it work again
         self.refusal = None          # the latest: what it said
+        self.locked_out_at = None    # when somebody last could not have the write lock in time, unless it was had since
         self._call = None
         self._queue = deque()
         self._waiting = Event()
@@ -177,6 +178,7 @@ class Store:
         while self._queue:
             try:
                 self.write_connection.execute("BEGIN IMMEDIATE")
+                self.locked_out_at = None
                 return True
             except sqlite3.OperationalError as error:
                 if not _is_busy(error):
@@ -186,6 +188,7 @@ class Store:
             patient = [call for call in self._queue if call.expires > now]
             for call in self._queue:
                 if call.expires <= now:
+                    self.locked_out_at = now
                     call.result.set_exception(Busy())
             self._queue = deque(patient)
             gevent.sleep(pause)

@@ -341,7 +341,7 @@ def history():
         "pages/history.html", jobs=[_listed(row) for row in jobs.poll_listed(found[:limit])], next_href=next_href,
         current=current, filtered=any(current.values()) or cursor, kinds=_kinds_to_show(current["kind"], found),
         statuses=[("pending", _("Waiting")), ("running", _("In progress")), ("succeeded", _("Done")),
-                  ("failed", _("Not finished")), ("cancelled", _("Cancelled"))])
+                  ("failed", _("Failed or interrupted")), ("cancelled", _("Cancelled"))])
 
 
 def _listed(row):
@@ -426,12 +426,12 @@ def _error(error):
     refusal, status = web.as_refusal(error)
     if request.endpoint == "pages.submit" and request.view_args["kind"] in current_app.kinds:
         return _form_again(current_app.kinds[request.view_args["kind"]], refusal, status)
-    heading = {404: _("This page does not exist"), 410: _("This link no longer works"), 403: _("Not accepted"), 413: _("The file is too large"),
-               429: _("Too many requests"), 503: _("Not available at the moment")}.get(
-                   status, _("This did not work"))
+    heading = {404: _("This page does not exist"), 410: _("This link no longer works"), 403: _("Not accepted"),
+               413: _("The file is too large"), 429: _("Too many requests"),
+               503: _("Not available at the moment")}.get(status, _("This did not work"))
     page = render_template("pages/error.html", **{
         "heading": heading, "sentence": messages.refusal(refusal, current_app.settings.support_contact),
-        **(_lost() if status == 404 else {})})
+        **(_lost(refusal) if status == 404 else {})})
     answer = Response(page, status=status, mimetype="text/html")
     after = web.retry_seconds_of(refusal, status)
     if after is not None:
@@ -439,12 +439,13 @@ def _error(error):
     return answer
 
 
-def _lost():
-    """What a 404 about one piece of work adds: the number to tell us, and where to sign in. The same whether it
+def _lost(refusal):
+    """What a 404 says. About one piece of work: the number to tell us, and where to sign in; the same whether it
     exists or not."""
     job_id = (request.view_args or {}).get("job_id", "").lower()
     if request.endpoint not in ("pages.job", "pages.cancel", "pages.retry") or not jobs.is_id(job_id):
-        return {}
+        return {"sentence": _("Perhaps the address is mistyped, or the page is no longer there.")} \
+            if refusal.code == NotFound.code and request.endpoint is None else {}
     viewer = g.get("viewer")
     signed_in = viewer is not None and viewer["email"] is not None
     return {"heading": _("We cannot show you this"), "lost_number": job_id,

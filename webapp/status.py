@@ -32,7 +32,7 @@ def _now(readable, pauses):
     if not readable:
         return ("bad", _("Nothing can be read at the moment"),
                 _("What was accepted is kept, and goes on as soon as the database can be read again."))
-    if web.storage_refused():
+    if web.storage_refused() or web.storage_locked():
         return ("bad", _("Nothing new can be stored at the moment"),
                 _("Pages and results can be read. New requests are refused, and use no points."))
     if jobs.signals.starting or jobs.signals.draining:

@@ -42,6 +42,8 @@ FORM_OVERHEAD_BYTES = 1_000_000
 # What of a refused upload is still read (and thrown away), so that the browser gets to see the answer.
 DISCARDED_BYTES_MAX = 200_000_000
 DISCARD_SECONDS_MAX = 20
+# So long after it kept somebody out, a lock on the file is spoken of: nobody may have tried since.
+LOCKED_SAID_SECONDS = 30
 # Wrong passwords for one account, from however many addresses.
 GUESSES_RATE = "100/hour"
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
@@ -608,6 +610,12 @@ def database_figures():
 def storage_refused():
     """Whether the disk refused a write, and none has succeeded since."""
     return db.store.refused.is_set()
+
+
+def storage_locked():
+    """Whether somebody was lately refused since another program holds the file locked, and nobody was served since."""
+    at = db.store.locked_out_at
+    return at is not None and db.clock() - at < LOCKED_SAID_SECONDS
 
 
 def disk_space_bytes(folder):

@@ -8,7 +8,7 @@ from webapp.kinds import JobContext, Kind, Refuse
 
 class Params(BaseModel, extra="forbid"):
     seconds: float = Field(3, ge=0, le=60, title="Seconds of work",
-                           json_schema_extra={"ja": {"title": "処理の長さ(秒)"}})
+                           json_schema_extra={"ja": {"title": "処理の長さ（秒）"}})
     fail: bool = Field(False, title="Fail at the end",
                        json_schema_extra={"ja": {"title": "最後に失敗させる"}})
 
