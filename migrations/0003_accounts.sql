@@ -10,6 +10,10 @@ CREATE TRIGGER users_deleted_stays BEFORE UPDATE ON users
 WHEN OLD.deleted_at IS NOT NULL AND NEW.deleted_at IS NOT OLD.deleted_at
 BEGIN SELECT RAISE(ABORT, 'users_deleted_stays: a deleted account does not come back'); END;
 
+-- An operator who ended a piece of work: not who asked for it, so its points return.
+ALTER TABLE jobs ADD COLUMN stopped_by TEXT CONSTRAINT jobs_stopped_is_asked
+  CHECK (stopped_by IS NULL OR cancel_requested_at IS NOT NULL);
+
 -- A browser that is signed in: its signed cookie says the id. Without the row the cookie is worth nothing.
 CREATE TABLE sessions (
   id          TEXT PRIMARY KEY NOT NULL,

@@ -308,7 +308,9 @@ def take_along(guest_id, user_id):
     # The same rows: whose it is is told by who asked first.
     db.execute("UPDATE OR IGNORE job_watchers SET user_id = ? WHERE user_id = ? AND left_at IS NULL",
                (user_id, guest_id))
-    # Where that person watched it already the guest no longer waits: their cancel must end it.
+    # Where that person watched it already, they wait as the guest did, who no longer does: their cancel must end it.
+    db.execute("UPDATE job_watchers SET left_at = NULL WHERE user_id = ? AND job_id IN (SELECT job_id FROM job_watchers "
+               "WHERE user_id = ? AND left_at IS NULL)", (user_id, guest_id))
     db.execute(f"UPDATE job_watchers SET left_at = {db.NOW} WHERE user_id = ? AND left_at IS NULL", (guest_id,))
 
 
