@@ -105,6 +105,8 @@ CREATE TABLE jobs (
   started_at           TEXT,
   finished_at          TEXT,
   expired_at           TEXT,                     -- when result and files were deleted
+  stopped_by           TEXT                      -- an operator who ended it, not who asked: its points return
+    CONSTRAINT jobs_stopped_is_asked CHECK (stopped_by IS NULL OR cancel_requested_at IS NOT NULL),
   CONSTRAINT jobs_status CHECK (status IN ('pending', 'running', 'succeeded', 'failed')),
   CONSTRAINT jobs_settlement CHECK (settlement IN ('none', 'due', 'settled', 'unknown')),
   CONSTRAINT jobs_failed_is_settled_or_due CHECK ((status = 'failed') = (settlement <> 'none')),

@@ -14,6 +14,9 @@ BEGIN SELECT RAISE(ABORT, 'users_deleted_stays: a deleted account does not come 
 CREATE TRIGGER jobs_of_nobody_gone BEFORE INSERT ON jobs
 WHEN EXISTS (SELECT 1 FROM users WHERE id = NEW.user_id AND deleted_at IS NOT NULL)
 BEGIN SELECT RAISE(ABORT, 'jobs_of_nobody_gone: this account is deleted'); END;
+-- An operator who ended a piece of work: not who asked for it, so its points return.
+ALTER TABLE jobs ADD COLUMN stopped_by TEXT CONSTRAINT jobs_stopped_is_asked
+  CHECK (stopped_by IS NULL OR cancel_requested_at IS NOT NULL);
 
 -- A browser that is signed in: its signed cookie says the id. Without the row the cookie is worth nothing.
 CREATE TABLE sessions (

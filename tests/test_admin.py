@@ -113,7 +113,7 @@ def test_nothing_needs_the_operator_until_something_does(app, operator, person):
     assert "1 critical incident is open." in page and "it burns" in page and "Nothing needs you." not in page
 
 
-def test_what_is_in_flight_is_told_and_cancelled_in_its_owners_name(service, app, operator, person):
+def test_what_is_in_flight_is_told_and_stopped_and_its_points_return(service, app, operator, person):
     someone = person()
     job_id = someone.submit("slow", seconds=60).json["job"]["id"]
     with gevent.Timeout(10):
@@ -121,23 +121,36 @@ def test_what_is_in_flight_is_told_and_cancelled_in_its_owners_name(service, app
             gevent.sleep(0.01)
     page = operator.get("/admin").text
     assert someone.job(job_id)["number"] in page and "person1@example.org" in page and "1 point used" in page
-    assert "they are not returned" in operator.get(f"/admin/jobs/{job_id}").text
+    assert "if you stop it now they are returned" in operator.get(f"/admin/jobs/{job_id}").text
     assert "is asked to stop" in operator.press(f"/admin/jobs/{job_id}/cancel").text
     job = someone.finished(job_id)
-    assert job["error"]["code"] == "CANCELLED" and job["money"] == "consumed" and someone.balance() == 2
+    assert job["error"]["code"] == "STOPPED" and job["money"] == "refunded" and someone.balance() == 3
     assert "already finished" in operator.press(f"/admin/jobs/{job_id}/cancel").text
 
 
-def test_before_the_charge_a_cancel_costs_nothing_and_others_go_on(app, operator, person):
+def test_before_the_charge_a_stop_costs_nothing_and_it_ends_for_everybody(app, operator, person):
     someone, other = person(), person()
     job_id = someone.submit("slow").json["job"]["id"]
     assert "no points are used" in operator.get(f"/admin/jobs/{job_id}").text
-    assert "is cancelled. No points were used." in operator.press(f"/admin/jobs/{job_id}/cancel").text
+    assert "is stopped. No points were used." in operator.press(f"/admin/jobs/{job_id}/cancel").text
     shared = someone.submit("shared").json["job"]["id"]
     assert other.submit("shared").json["joined"]
-    assert "it goes on for the others" in operator.get(f"/admin/jobs/{shared}").text
-    assert "goes on for the others" in operator.press(f"/admin/jobs/{shared}/cancel").text
-    assert jobs.get(shared)["status"] == "pending" and jobs.watchers(shared) == 1
+    assert "2 people wait for it: it ends for all of them" in operator.get(f"/admin/jobs/{shared}").text
+    assert "is stopped" in operator.press(f"/admin/jobs/{shared}/cancel").text
+    assert [who.job(shared)["error"]["code"] for who in (someone, other)] == ["STOPPED", "STOPPED"]
+
+
+def test_a_cancel_of_who_asked_stands_and_is_told_as_theirs(app, operator, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    jobs.charge(job_id, jobs.claim("nobody", ["slow"])[0]["attempt"])
+    jobs.cancel(job_id, someone.id)
+    assert "has cancelled it: it ends when" in operator.get(f"/admin/jobs/{job_id}").text
+    assert "has cancelled" in operator.press(f"/admin/jobs/{job_id}/cancel").text
+    jobs.fail(job_id, 1, "CANCELLED")
+    assert (someone.job(job_id)["error"]["code"], someone.job(job_id)["money"]) == ("CANCELLED", "consumed")
+    page = operator.get(f"/admin/jobs/{job_id}").text
+    assert "The person who asked cancelled it." in page and "You cancelled" not in page
 
 
 def test_what_a_guest_took_along_can_be_cancelled(app, operator):
@@ -146,7 +159,7 @@ def test_what_a_guest_took_along_can_be_cancelled(app, operator):
     order = jobs.order(kind, kind.params(), jobs.Asker(guest, True), settings={})
     job_id = jobs.submit(order, max_pending=10).job_id
     accounts.take_along(guest, operator.id)
-    assert "is cancelled" in operator.press(f"/admin/jobs/{job_id}/cancel").text
+    assert "is stopped" in operator.press(f"/admin/jobs/{job_id}/cancel").text
     assert jobs.get(job_id)["status"] == "failed"
 
 

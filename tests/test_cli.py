@@ -240,9 +240,28 @@ def test_a_job_is_shown_with_its_events_ledger_and_incidents(flask, service, per
 def test_a_cancelled_job_is_told_with_its_points(flask, person):
     someone = person(points=1)
     made = someone.submit("paid").json["job"]
-    assert flask("jobs", "cancel", made["number"]).stdout == f"{made['number']}: cancelled. No points were used.\n"
+    assert flask("jobs", "cancel", made["number"]).stdout == f"{made['number']}: stopped. No points were used.\n"
     one_line(flask("jobs", "cancel", made["number"], code=1).stderr)
-    assert someone.job(made["id"])["error"]["code"] == "CANCELLED"
+    assert someone.job(made["id"])["error"]["code"] == "STOPPED"
+
+
+def test_a_stop_by_the_operator_returns_the_points_and_somebodys_own_cancel_is_told_as_theirs(flask, person):
+    someone = person(points=2)
+    stopped, own = (someone.submit(kind).json["job"] for kind in ("paid", "slow"))
+    for made in (stopped, own):
+        jobs.charge(made["id"], jobs.claim("nobody", [made["kind"]])[0]["attempt"])
+    jobs.cancel(own["id"], someone.id)
+    assert "asked to stop" in flask("jobs", "cancel", stopped["number"]).stdout
+    assert "has cancelled it already" in flask("jobs", "cancel", own["number"]).stdout
+    for made in (stopped, own):
+        jobs.fail(made["id"], 1, "CANCELLED")
+        jobs.settle(made["id"])
+    assert "The operator stopped this. The 1 point it had used has been returned (balance 1)." in flask(
+        "jobs", "show", stopped["number"]).stdout
+    told = flask("jobs", "show", own["number"]).stdout
+    assert "The person who asked cancelled it." in told and "The person who asked cancelled after 1 point" in told
+    assert "You cancelled" not in told
+    flask("audit")
 
 
 def charged_and_failed(person):
@@ -464,7 +483,7 @@ def test_a_cancel_from_the_command_line_reaches_a_running_server(server):
     time.sleep(0.3)
     assert "asked to stop" in live.flask("jobs", "cancel", made["number"]).stdout
     done = live.finished(made["id"], token)
-    assert (done["error"]["code"], done["money"]) == ("CANCELLED", "none")
+    assert (done["error"]["code"], done["money"]) == ("STOPPED", "none")
 
 
 # ---------------------------------------------------------------------------------------- operation

@@ -1,9 +1,11 @@
 """The state machine, from the outside: what is submitted, joined, refused, cancelled, tried again."""
+import re
+
 import gevent
 import pytest
 
 from webapp import accounts, db, jobs, ledger, workers
-from webapp.errors import LostFence
+from webapp.errors import AlreadyFinal, LostFence, NotFound
 
 
 def test_a_paid_job_lives_its_life(service, person):
@@ -307,7 +309,7 @@ def test_after_a_cancellation_nothing_is_charged(app, person):
     assert someone.balance() == 3
 
 
-def test_a_joiners_cancel_only_leaves_and_the_owner_ends_nothing_others_wait_for(app, person):
+def test_a_cancel_only_leaves_what_others_wait_for_and_the_last_who_waits_ends_it(app, person):
     owner, joiner = person(), person()
     job_id = owner.submit("shared", text="x").json["job"]["id"]
     joiner.submit("shared", text="x")
@@ -316,10 +318,178 @@ def test_a_joiners_cancel_only_leaves_and_the_owner_ends_nothing_others_wait_for
     owner.submit("shared", text="x")
     assert joiner.post(f"/api/jobs/{job_id}/cancellation").json["status"] == "pending"
     joiner.submit("shared", text="x")
-    for who in (owner, joiner):  # the owner first: nobody is left, and whoever joined ends nothing all the same
-        assert who.post(f"/api/jobs/{job_id}/cancellation").json["status"] == "pending"
-    owner.submit("shared", text="x")
-    assert owner.post(f"/api/jobs/{job_id}/cancellation").json["error"]["code"] == "CANCELLED"
+    for _ in range(2):  # a second press leaves no second time
+        assert owner.post(f"/api/jobs/{job_id}/cancellation").json["status"] == "pending"
+    assert [event["event"] for event in jobs.events(job_id)].count("left") == 3
+    answer = joiner.post(f"/api/jobs/{job_id}/cancellation").json
+    assert (answer["error"]["code"], answer["error"]["message"]) == ("CANCELLED", "You cancelled this.")
+    assert owner.job(job_id)["error"]["message"] == "You had left this; the last person who waited for it cancelled it."
+    assert "You asked to cancel." in joiner.get(f"/jobs/{job_id}").text
+    assert "You asked to cancel." not in owner.get(f"/jobs/{job_id}").text
+
+
+@pytest.mark.parametrize("account_left", [False, True])
+def test_what_a_guest_joined_and_their_account_watches_too_is_ended_by_their_cancel(app, person, account_left):
+    someone, other, guest = person(), person(), accounts.add_guest("en", "key")
+    job_id = other.submit("shared", text="x").json["job"]["id"]
+    someone.submit("shared", text="x")
+    order = jobs.order(app.kinds["shared"], app.kinds["shared"].params(text="x"), jobs.Asker(guest, True), settings={})
+    assert jobs.submit(order, max_pending=10).outcome == "joined"
+    if account_left:
+        jobs.cancel(job_id, someone.id)
+    accounts.take_along(guest, someone.id)
+    assert jobs.cancel(job_id, other.id) == "left"
+    assert LAST in someone.get(f"/jobs/{job_id}").text
+    assert jobs.cancel(job_id, someone.id) == "requested" and jobs.get(job_id)["error_code"] == "CANCELLED"
+
+
+HERE = "Others wait for the same: it goes on for them, and you only leave."
+LAST = "Nobody else waits for it: if you cancel now, it ends."
+GONE = "You have left this. It goes on for the others; the result will still be in your history."
+
+
+@pytest.mark.parametrize("left, presses, sentence", [
+    ("", "A", HERE), ("", "B", HERE), ("A", "A", GONE), ("B", "B", GONE), ("A", "B", LAST), ("B", "A", LAST),
+    ("A, who asks again", "A", HERE), ("A, who asks again", "B", HERE)])
+def test_what_is_said_of_a_cancel_of_shared_work_is_what_then_happens(app, person, left, presses, sentence):
+    people = {"A": person(), "B": person()}  # A asks, B joins
+    job_id = [one.submit("shared", text="x").json["job"]["id"] for one in people.values()][0]
+    if left:
+        people[left[0]].post(f"/api/jobs/{job_id}/cancellation")
+    if "again" in left:
+        people[left[0]].submit("shared", text="x")
+    who = people[presses]
+    page = who.get(f"/jobs/{job_id}").text
+    assert [said for said in (HERE, LAST, GONE) if said in page] == [sentence]
+    assert ("cancel-note" in page) == (sentence != GONE)
+    assert ("You may close this page" in page) == (sentence != GONE)
+    assert ('data-fresh="others" hidden' in page) == (sentence != HERE)
+    waiting = jobs.watchers(job_id)
+    who.post(f"/jobs/{job_id}/cancel", data={"money": "none"})
+    assert jobs.get(job_id)["status"] == ("failed" if sentence == LAST else "pending")
+    assert jobs.watchers(job_id) == waiting - (sentence == HERE)
+
+
+def test_alone_what_is_shared_ends(app, person):
+    someone = person()
+    job_id = someone.submit("shared", text="x").json["job"]["id"]
+    assert LAST in someone.get(f"/jobs/{job_id}").text
+    assert jobs.cancel(job_id, someone.id) == "requested"
+
+
+# ------------------------------------------------------------------- what was shown when it was cancelled
+
+def _charged_meanwhile(someone):
+    """A job whose page was read before its charge, and what the page's form says."""
+    job_id = someone.submit("slow").json["job"]["id"]
+    attempt = _claim()["attempt"]
+    page = someone.get(f"/jobs/{job_id}").text
+    assert "Nothing has been used" in page
+    shown = re.search('name="money" value="([a-z]*)"', page)[1]
+    jobs.charge(job_id, attempt)
+    return job_id, shown
+
+
+def test_a_cancel_that_was_promised_to_cost_nothing_cancels_nothing_that_costs(app, person):
+    someone = person()
+    job_id, shown = _charged_meanwhile(someone)
+    page = someone.post(f"/jobs/{job_id}/cancel", data={"money": shown}, follow_redirects=True).text
+    assert "1 point has been used meanwhile: if you cancel now it is not returned. Press again if that is right." in page
+    assert jobs.get(job_id)["cancel_requested_at"] is None
+    shown = re.search('name="money" value="([a-z]*)"', page)[1]
+    someone.post(f"/jobs/{job_id}/cancel", data={"money": shown})
+    assert jobs.get(job_id)["cancel_requested_at"] is not None
+
+
+@pytest.mark.parametrize("sent", [{"json": {"money": "none"}}, {"data": {"money": "none"}}])
+def test_a_program_may_say_what_it_was_shown(app, person, sent):
+    someone = person()
+    job_id, _ = _charged_meanwhile(someone)
+    refused = someone.post(f"/api/jobs/{job_id}/cancellation", **sent)
+    assert (refused.status_code, refused.json["code"], refused.json["cost"]) == (409, "MONEY_DIFFERS", 1)
+    assert jobs.get(job_id)["cancel_requested_at"] is None
+    for broken in ("{", "[]"):
+        assert someone.post(f"/api/jobs/{job_id}/cancellation", data=broken, content_type="application/json").status_code == 400
+    assert jobs.get(job_id)["cancel_requested_at"] is None
+    assert someone.post(f"/api/jobs/{job_id}/cancellation", json={"money": "consumed"}).status_code == 202
+
+
+def test_where_the_ledger_cannot_be_read_no_cancel_promises_anything(app, person):
+    someone = person()
+    job_id, shown = _charged_meanwhile(someone)
+    db.store.write(lambda: db.execute("ALTER TABLE ledger_entries RENAME TO hidden"))
+    page = someone.post(f"/jobs/{job_id}/cancel", data={"money": shown}, follow_redirects=True).text
+    db.store.write(lambda: db.execute("ALTER TABLE hidden RENAME TO ledger_entries"))
+    assert page.count("It cannot be seen now whether points have been used") == 2 and "Nothing has been used" not in page
+    assert jobs.get(job_id)["cancel_requested_at"] is None
+
+
+# ---------------------------------------------------------------------------- the operator stops it
+
+@pytest.mark.parametrize("ending", ["its worker hears of it", "its worker dies", "time", "a drain", "its own refusal"])
+@pytest.mark.parametrize("kind", ["slow", "again"])
+def test_what_the_operator_stops_after_the_charge_is_returned_and_said(app, person, ending, kind):
+    someone = person()
+    job_id = someone.submit(kind).json["job"]["id"]
+    attempt = _claim()["attempt"]
+    jobs.charge(job_id, attempt)
+    assert jobs.stop(job_id, "the operator") == "requested" == jobs.stop(job_id, "another")
+    page = someone.get(f"/jobs/{job_id}").text
+    assert "cancel-note" not in page and "points that it has used are returned" in page
+    assert f">{ENDS}, and the 1 point it has used would be returned.</p>" in page
+    {"its worker hears of it": lambda: jobs.fail(job_id, attempt, "CANCELLED"),
+     "its worker dies": lambda: _die(job_id), "time": lambda: jobs.time_out(job_id, attempt),
+     "a drain": lambda: jobs.release(job_id, attempt, 10),
+     "its own refusal": lambda: jobs.fail(job_id, attempt, "NO", {"message": "You did this."})}[ending]()
+    returned = "The 1 point it had used has been returned (balance 3)."
+    assert f"The operator stopped this. {returned}" in someone.get("/").text  # until it was seen
+    job = someone.job(job_id)
+    assert (job["error"]["code"], job["error"]["message"]) == ("STOPPED", "The operator stopped this.")
+    assert (job["money"], job["money_message"], someone.balance()) == ("refunded", returned, 3)
+    assert "The operator stopped this." in someone.get("/points").text
+    history = someone.get("/history").text
+    assert ">Stopped<" in history and "The operator stopped this." in history and returned in history
+    page = someone.get(f"/jobs/{job_id}").text
+    assert "The operator asked it to stop." in page and "You asked to cancel" not in page and "You cancelled" not in page
+    assert "the operator" not in page and "The operator stopped this." not in someone.get("/").text
+    assert jobs.get(job_id)["stopped_by"] == "the operator" and ledger.audit() == []
+
+
+def test_what_the_operator_stops_before_the_charge_used_nothing(app, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    assert jobs.stop(job_id, "me") == "requested"
+    job = someone.job(job_id)
+    assert (job["error"]["code"], job["money_message"], someone.balance()) == ("STOPPED", "No points were used.", 3)
+    with pytest.raises(AlreadyFinal):
+        jobs.stop(job_id, "me")
+    with pytest.raises(NotFound):
+        jobs.stop("nothing", "me")
+
+
+def test_who_cancels_what_the_operator_is_stopping_keeps_the_right_to_their_points(app, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    attempt = _claim()["attempt"]
+    jobs.charge(job_id, attempt)
+    jobs.stop(job_id, "me")
+    jobs.cancel(job_id, someone.id, "none")
+    jobs.fail(job_id, attempt, "CANCELLED")
+    assert (someone.job(job_id)["error"]["code"], someone.balance()) == ("STOPPED", 3)
+
+
+def test_the_audit_finds_points_kept_of_what_the_operator_stopped(app, person):
+    someone = person()
+    job_id = someone.submit("slow").json["job"]["id"]
+    attempt = _claim()["attempt"]
+    jobs.charge(job_id, attempt)
+    jobs.cancel(job_id, someone.id)
+    jobs.fail(job_id, attempt, "CANCELLED")
+    jobs.settle(job_id)
+    assert ledger.audit() == []
+    db.store.write(db.execute, "UPDATE jobs SET stopped_by = 'me' WHERE id = ?", (job_id,))
+    assert len(ledger.audit()) == 1
+    db.store.write(db.execute, "UPDATE jobs SET stopped_by = NULL WHERE id = ?", (job_id,))
 
 
 # ------------------------------------------------------------------------ if the server stopped now

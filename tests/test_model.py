@@ -105,6 +105,7 @@ class Work:
     worker: object = None
     deadline: int = None
     cancelled: bool = False
+    stopped: bool = False
     settlement: str = "none"
     error: str = None
     given_up: bool = False
@@ -359,7 +360,7 @@ class Model:
     def end(self, job, status, code=None):
         job.status, job.finished, job.worker, job.deadline = status, self.now, None, None
         if status == "failed":
-            job.settlement, job.error = "due", "CANCELLED" if job.cancelled else code
+            job.settlement, job.error = "due", "STOPPED" if job.stopped else "CANCELLED" if job.cancelled else code
         job.tell(status)
 
     def interrupt(self, job, code, reason):
@@ -379,13 +380,28 @@ class Model:
             raise Refused("NotFound")
         if not job.in_flight:
             raise Refused("AlreadyFinal")
-        if who != job.owner or any(not left for other, left in job.watchers.items() if other != who):
-            job.watchers[who] = True
-            job.tell("left")
+        if any(not left for other, left in job.watchers.items() if other != who):
+            if not job.watchers[who]:
+                job.watchers[who] = True
+                job.tell("left")
             return "left"
         if not job.cancelled:
             job.cancelled = True
             job.tell("cancel_requested")
+        return self.end_as_asked(job)
+
+    def stop(self, job):
+        self.poll(job)
+        if not job.in_flight:
+            raise Refused("AlreadyFinal")
+        if not job.cancelled:
+            job.cancelled = job.stopped = True
+            job.tell("stop_requested")
+        elif not job.stopped:
+            return "cancelled"
+        return self.end_as_asked(job)
+
+    def end_as_asked(self, job):
         if job.status == "pending":
             self.end(job, "failed")
             self.settle(job)
@@ -502,8 +518,8 @@ AS = strategies.integers(0, 3)     # which process does it: a living worker, or 
 SECONDS = (0.001, 1, 10, 29.999, 30, 30.001, 60, 61, 600, 3600, 86_400, 31 * 86_400, -0.001, -1, -31, -61, -86_400)
 MONEY = {(False, False): "none", (True, False): "consumed", (True, True): "refunded"}
 JOB_COLUMNS = ("id, kind, user_id, cost, status, attempt, attempts_spent, releases, worker_id, deadline_at, "
-               "cancel_requested_at IS NOT NULL, settlement, error_code, kept_by, retry_of, created_at, finished_at, "
-               "expired_at IS NOT NULL, result IS NOT NULL")
+               "cancel_requested_at IS NOT NULL, stopped_by IS NOT NULL, settlement, error_code, kept_by, retry_of, "
+               "created_at, finished_at, expired_at IS NOT NULL, result IS NOT NULL")
 
 
 def as_text(milliseconds):
@@ -685,6 +701,16 @@ class Machine(RuleBasedStateMachine):
         elif then == "end" and job.status == "running":
             self.written((job, job.attempt), "time_out", lambda job, n: jobs.time_out(job, n) and None,
                          self.model.time_out, over=True)
+
+    @there_is_a_job
+    @rule(which=WHICH, end=strategies.booleans())
+    def stop_it(self, which, end):
+        """The operator does; the attempt hears of it at once or later."""
+        job = self.job(which)
+        self.equal(f"stop {self.named(job)}", lambda: jobs.stop(job.id, "operator"), lambda: self.model.stop(job))
+        if end and job.status == "running":
+            self.written((job, job.attempt), "fail", lambda job, n: jobs.fail(job, n, "CANCELLED") and None,
+                         lambda job, n: self.model.fail(job, n, "CANCELLED"), over=True)
 
     @there_is_a_job
     @rule(which=WHICH, by=AS, at_once=strategies.integers(1, 3))
@@ -932,8 +958,8 @@ class Machine(RuleBasedStateMachine):
         self.agreed = False
         assert self.fetch(f"SELECT {JOB_COLUMNS} FROM jobs ORDER BY id") == [
             (job.id, job.sort, job.owner, job.cost, job.status, job.attempt, job.spent, job.releases,
-             job.worker and job.worker.id, as_text(job.deadline), job.cancelled, job.settlement, job.error, job.kept,
-             job.retry_of and job.retry_of.id, as_text(job.created), as_text(job.finished), job.expired,
+             job.worker and job.worker.id, as_text(job.deadline), job.cancelled, job.stopped, job.settlement, job.error,
+             job.kept, job.retry_of and job.retry_of.id, as_text(job.created), as_text(job.finished), job.expired,
              job.status == "succeeded" and not job.expired) for job in sorted(self.model.jobs, key=lambda job: job.id)]
         assert self.fetch("SELECT user_id, job_id, kind, points, balance_after FROM LEDGER ORDER BY id") == [
             (who, job and job.id, kind, points, after) for who, job, kind, points, after in self.model.entries]
@@ -1105,6 +1131,7 @@ MUTANTS = {  # what is broken: (module, function, what it says, what it says the
     "a refund twice": (ledger, "refund", "or refunded(job_id) is not None", "", *ONE_REFUND),
     "a consume twice": (jobs, "charge", "or ledger.consumed(job_id) is not None", "", *ONE_REFUND),
     "what was cancelled after the charge is returned": (jobs, "settling", "if cancelled or", "if"),
+    "what the operator stopped was cancelled": (jobs, "fail", "{_ASKED_END}", "'CANCELLED'"),
     "what was kept is returned": (jobs, "settling", 'or job["kept_by"]', ""),
     "charged after a cancellation": (jobs, "charge", 'job["cancel_requested_at"] is not None', "False",
                                      "DROP TRIGGER ledger_entries_consume_lawful"),
@@ -1130,8 +1157,8 @@ MUTANTS = {  # what is broken: (module, function, what it says, what it says the
     "a key forgets what was asked": (jobs, "_repeated", 'row["request_hash"] != order.params_hash', "False"),
     "a result is fresh for ever": (jobs, "_fresh", "finished_at >", "finished_at IS NOT"),
     "a result is fresh a moment too long": (jobs, "_fresh", "finished_at >", "finished_at >="),
-    "a joiner's cancel ends it": (jobs, "_cancel", "if waiting or user_id != first_asker(job_id):", "if False:"),
-    "whoever left still waits": (jobs, "_cancel", "AND left_at IS NULL", ""),
+    "a joiner's cancel ends it": (jobs, "_cancel", "if _others_wait(job_id, user_id):", "if False:"),
+    "whoever left still waits": (jobs, "_others_wait", "AND left_at IS NULL", ""),
     "who joins again has left": (jobs, "_watch", "SET left_at = NULL", "SET left_at = left_at"),
     "unknown is the end": (jobs, "settle", '("due", "unknown")', '("due",)'),
     "a poll does not settle": (jobs, "poll", 'if job["settlement"] in ("due", "unknown")', "if False"),

@@ -273,7 +273,7 @@ def test_every_movement_says_what_for_and_why_in_the_viewers_language(ended):
     assert sorted(line.rpartition(" ")[0] for line in lines[1:-1]) == sorted([
         f"Used for Paid {number['succeeded']} −1", f"Used for Refusing {number['failed']} −1",
         f"Returned for Refusing {number['failed']} Not today. +1",
-        f"Used for Slow {number['cancelled']} Kept: you cancelled after it had been used. −1"])
+        f"Used for Slow {number['cancelled']} Kept: cancelled after it had been used. −1"])
     assert all(f'href="/jobs/{job_id}">{number[name]}</a>' in page for name, job_id in ended.made.items())
     japanese = " ".join(_statement(ended, "ja")[0])
     assert "登録時のポイント +2" in japanese and "今日はできません。 +1" in japanese and "お返しはありません。" in japanese

@@ -121,6 +121,7 @@ BROKEN = {
     "jobs_paid_is_not_shared": [job("new", share_key="another")],
     "jobs_kept_by_somebody_for_a_reason": [
         "UPDATE jobs SET kept_by = 'me' WHERE id = 'due'", "UPDATE jobs SET kept_note = 'so' WHERE id = 'due'"],
+    "jobs_stopped_is_asked": ["UPDATE jobs SET stopped_by = 'me' WHERE id = 'running'"],
     "jobs_json": [job("new", params="{"), job("new", progress_note="{"),
                   "UPDATE jobs SET error_facts = '{' WHERE id = 'due'", "UPDATE jobs SET result = 'x' WHERE id = 'done'"],
     "jobs_one_in_flight": [job("new", exclusive_key="x:1"), job("new", exclusive_key="y:1", user_id=2)],

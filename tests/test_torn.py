@@ -449,6 +449,32 @@ def a_joiner_leaves(world):
     return lambda: jobs._cancel(job, world.other)
 
 
+@scenario("jobs._stop", settle_next)
+def stopped_while_pending(world):
+    job = world.pending("paid")
+    act = lambda: jobs._stop(job, "me")  # noqa: E731
+    act.job = job
+    return act
+
+
+@scenario("jobs._stop")
+def stopped_while_running(world):
+    job = world.charged("paid")
+    world.live()
+    return lambda: jobs._stop(job, "me")
+
+
+@scenario("jobs.settle", settle_next)
+def what_the_operator_stopped_after_the_charge(world):
+    job = world.charged("paid")
+    world.live()
+    jobs._stop(job, "me")
+    jobs.fail(job, 1, "CANCELLED")
+    act = lambda: jobs.settle(job)  # noqa: E731
+    act.job = job
+    return act
+
+
 @scenario("jobs.reap")
 def a_paid_orphan(world):
     job = world.charged("paid")

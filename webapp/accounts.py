@@ -329,7 +329,9 @@ def take_along(guest_id, user_id):
     """A guest has signed in: what was asked for in this browser is that person's from now on."""
     # The same rows: whose it is is told by who asked first.
     db.execute("UPDATE OR IGNORE job_watchers SET user_id = ? WHERE user_id = ?", (user_id, guest_id))
-    # Where that person watched it already the guest no longer waits: their cancel must end it.
+    # Where that person watched it already, they wait as the guest did, who no longer does: their cancel must end it.
+    db.execute("UPDATE job_watchers SET left_at = NULL WHERE user_id = ? AND job_id IN (SELECT job_id FROM job_watchers "
+               "WHERE user_id = ? AND left_at IS NULL)", (user_id, guest_id))
     db.execute(f"UPDATE job_watchers SET left_at = {db.NOW} WHERE user_id = ? AND left_at IS NULL", (guest_id,))
     db.execute("UPDATE users SET merged_into = ? WHERE id = ?", (user_id, guest_id))  # a late request finds them
 

@@ -153,8 +153,8 @@ def work(job_id):
     return render_template(
         "admin/work.html", job=job, title=_title(job["kind"]), asked_by=accounts.by_id(job["user_id"]),
         asked_by_name=_name_of(accounts.by_id(job["user_id"])), status_label=messages.status_label(job),
-        message=messages.progress_sentence(kind, job), money=money, money_sentence=_money_sentence(money, facts),
-        in_flight=in_flight, cancel_note=_cancel_note(job, money) if in_flight else None,
+        message=messages.progress_sentence(kind, job, who="operator"), money=money, money_sentence=_money_sentence(money, facts),
+        in_flight=in_flight, cancel_note=_cancel_note(job, money) if in_flight else None, watchers=jobs.watchers(job_id),
         to_settle=job["settlement"] in ("due", "unknown"), timeline=jobs.timeline(job_id))
 
 
@@ -168,13 +168,18 @@ def _money_sentence(money, facts):
 
 
 def _cancel_note(job, money):
-    """What cancelling would mean, said beforehand."""
-    if jobs.watchers(job["id"]) > 1:
-        return _("Several people wait for it: it goes on for the others, and only who asked first leaves.")
+    """What stopping it would mean, said beforehand."""
+    if (n := jobs.watchers(job["id"])) > 1:
+        return ngettext("%(num)s person waits for it: it ends for all of them.", "%(num)s people wait for it: it ends for all "
+                        "of them.", n)
     if money == "consumed":
-        return _("Its points have been used already: if you cancel it now they are not returned.")
+        return _("Its points have been used already: if you stop it now they are returned.")
+    if money == "refunded":
+        return _("Its points have been returned already.")
+    if money == "unknown":
+        return _("It cannot be seen now whether points were used: if you stop it now, what was used is returned.")
     if job["cost"]:
-        return _("Nothing has been used yet: if you cancel it now, no points are used.")
+        return _("Nothing has been used yet: if you stop it now, no points are used.")
     return _("It is free.")
 
 
@@ -182,12 +187,13 @@ def _cancel_note(job, money):
 def cancel(job_id):
     def act():
         job = _job(job_id)
-        if jobs.cancel(job_id, jobs.first_asker(job_id)) == "left":
-            return _("%(number)s goes on for the others who wait for it.", number=job["number"])
+        if jobs.stop(job_id, _by()) == "cancelled":
+            return _("The person who asked has cancelled %(number)s already; it ends when its worker hears of it.",
+                     number=job["number"])
         job = jobs.get(job_id)
         if job["status"] in jobs.IN_FLIGHT:
             return _("%(number)s is asked to stop; it ends when its worker hears of it.", number=job["number"])
-        return _("%(number)s is cancelled. %(money)s", number=job["number"],
+        return _("%(number)s is stopped. %(money)s", number=job["number"],
                  money=_money_sentence(*jobs.money(job, job["user_id"])))
     return _act(url_for("admin.work", job_id=job_id), act)
 

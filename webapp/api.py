@@ -6,6 +6,7 @@ import json
 
 from flask import Blueprint, Response, current_app, g, jsonify, request, send_from_directory
 from flask_babel import force_locale
+from werkzeug.exceptions import BadRequest
 
 from webapp import jobs, ledger, live, messages, recovery, runner, web
 from webapp.errors import InvalidInput, LoginRequired, NotFound
@@ -109,10 +110,20 @@ def job(job_id):
 @blueprint.post("/api/jobs/<job_id>/cancellation")
 def cancellation(job_id):
     _own(job_id)
-    jobs.cancel(job_id, web.viewer_id())
+    jobs.cancel(job_id, web.viewer_id(), _shown_money())
     answer = jsonify(web.job_json(jobs.poll(job_id)))
     answer.status_code = 202
     return answer
+
+
+def _shown_money():
+    """What the caller was told of the points, if they say so: JSON or a form field."""
+    if request.mimetype != "application/json" or not request.get_data():
+        return request.form.get("money")
+    try:
+        return request.get_json().get("money")
+    except (BadRequest, AttributeError):  # a guard that cannot be read must not be passed over
+        raise InvalidInput([{"field": "", "type": "json_invalid", "facts": {}, "message": "no JSON object"}]) from None
 
 
 @blueprint.post("/api/jobs/<job_id>/retry")

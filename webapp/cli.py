@@ -186,7 +186,7 @@ def _asked_by(job):
 def _money_of(job):
     """What happened to the points of this job's owner, as a sentence."""
     money, facts = jobs.money(job, job["user_id"])
-    return messages.money_sentence(job, money, facts, current_app.settings.support_contact)
+    return messages.money_sentence(job, money, facts, current_app.settings.support_contact, who="operator")
 
 
 # ------------------------------------------------------------------------------------------- set-up
@@ -305,26 +305,27 @@ def jobs_show(job_id, as_json):
     if as_json:
         _print_json({**shown, "asked_by": _asked_by(job), "settlement": job["settlement"], "timeline": timeline})
         return
+    message = messages.progress_sentence(current_app.kinds.get(job["kind"]), job, who="operator")
     click.echo(f"{job['number']} ({job['id']}): {job['kind']}, asked for by {_asked_by(job)}")
     click.echo(f"{job['status']}, settlement {job['settlement']}, attempt {job['attempt']} ({job['attempts_spent']} of "
-               f"{job['max_attempts']} spent, {job['releases']} released), cost {job['cost']}. {shown['message']} "
-               f"{shown['money_message']}")
+               f"{job['max_attempts']} spent, {job['releases']} released), cost {job['cost']}. {message} {_money_of(job)}")
     _listing(timeline, as_json)
 
 
 @_jobs.command("cancel")
 @click.argument("job_id", metavar="ID")
 def jobs_cancel(job_id):
-    """Cancel a job in its owner's name: what was charged already is kept."""
+    """Stop a job as the operator, for everybody who waits for it: points that it has used are returned."""
     job = _job(job_id)
-    outcome = jobs.cancel(job["id"], jobs.first_asker(job["id"]))
+    outcome = jobs.stop(job["id"], _operator())
     job = jobs.get(job["id"])
-    if outcome == "left":
-        click.echo(f"{job['number']}: others wait for the same, so it goes on for them; its owner has left.")
+    if outcome == "cancelled":
+        click.echo(f"{job['number']}: the person who asked has cancelled it already; it ends when its worker hears of it. "
+                   f"{_money_of(job)}")
     elif job["status"] in jobs.IN_FLIGHT:
         click.echo(f"{job['number']}: asked to stop; it ends when its worker hears of it. {_money_of(job)}")
     else:
-        click.echo(f"{job['number']}: cancelled. {_money_of(job)}")
+        click.echo(f"{job['number']}: stopped. {_money_of(job)}")
 
 
 @_jobs.command("settle")

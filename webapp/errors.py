@@ -133,6 +133,12 @@ class PriceDiffers(AinoriError):
     code = "PRICE_DIFFERS"
 
 
+class MoneyDiffers(AinoriError):
+    """What happened to the points is not what the page had shown that was cancelled on: ``money`` now, and ``cost``."""
+
+    code = "MONEY_DIFFERS"
+
+
 class JobInFlight(AinoriError):
     """``job_id``: the one in the way."""
 

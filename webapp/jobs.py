@@ -35,6 +35,7 @@ from webapp.errors import (
     InsufficientPoints,
     LoginRequired,
     LostFence,
+    MoneyDiffers,
     NotFound,
     NotRetryable,
     PriceDiffers,
@@ -52,7 +53,10 @@ LOOKUP_FAILED = "REAP_CONSUME_LOOKUP_FAILED"
 IN_FLIGHT = ("pending", "running")
 # What a verb needs of a row it has changed: not params and result, which may be large.
 _CORE = ("id, number, kind, user_id, status, attempt, attempts_spent, releases, on_interrupt, cost, worker_id, "
-         "cancel_requested_at, settlement, error_code")
+         "cancel_requested_at, stopped_by, settlement, error_code")
+# How it ends where that was asked for: by whom decides about its points (``settling``).
+STOPPED, CANCELLED = "STOPPED", "CANCELLED"
+_ASKED_END = f"CASE WHEN stopped_by IS NOT NULL THEN '{STOPPED}' ELSE '{CANCELLED}' END"
 STALE_SECONDS_DEFAULT = 30.0
 INPUT_KEPT_HOURS = 24
 # Of what is wrong with a request: anybody can send a megabyte of fields that do not exist.
@@ -566,8 +570,9 @@ def succeed(job_id, attempt, result, rows_count=None):
 def fail(job_id, attempt, code, facts=None):
     """End in failure, and return the row. What happened to the points is not said here: ``settle`` comes next."""
     job = _fenced(job_id, attempt,
-                  "status = 'failed', settlement = 'due', error_facts = ?, "
-                  "error_code = CASE WHEN cancel_requested_at IS NULL THEN ? ELSE 'CANCELLED' END, "
+                  "status = 'failed', settlement = 'due', "
+                  "error_facts = CASE WHEN cancel_requested_at IS NULL THEN ? ELSE '{}' END, "
+                  f"error_code = CASE WHEN cancel_requested_at IS NULL THEN ? ELSE {_ASKED_END} END, "
                   f"finished_at = {NOW}, worker_id = NULL, deadline_at = NULL",
                   _encode(facts or {}), code)
     _ended(job, "failed", code=job["error_code"])
@@ -599,42 +604,84 @@ def time_out(job_id, attempt):
 
 # --------------------------------------------------------------------------------- cancel, retry
 
-def cancel(job_id, user_id):
-    """The owner ends it if nobody else waits for it, else leaves; whoever joined only leaves. Raises
-    ``NotFound``, ``AlreadyFinal``.
+def cancel(job_id, user_id, shown_money=None):
+    """End it if nobody else waits for it, else only leave. Raises ``NotFound``, ``AlreadyFinal``, ``MoneyDiffers``.
 
     Before the charge nothing is consumed; after it the charge is kept. But what had died before it could
-    hear of this was interrupted, and its points return. Returns ``left`` or ``requested``.
+    hear of this was interrupted, and its points return. ``shown_money``: what the page had said of its points.
+    Returns ``left`` or ``requested``.
     """
     poll(job_id)
-    outcome = _cancel(job_id, user_id)
+    outcome = _cancel(job_id, user_id, shown_money)
     if outcome == "final":
         raise AlreadyFinal(job_id=job_id, status=get(job_id)["status"])
     return outcome
 
 
 @db.verb
-def _cancel(job_id, user_id):
-    job = _watched(job_id, user_id)
-    if _judge(job):  # a file that was locked, or a death since the poll
-        settle(job_id)
-        job = get(job_id)
+def _cancel(job_id, user_id, shown_money=None):
+    job = _after_judgement(_watched(job_id, user_id))
     if job["status"] not in IN_FLIGHT:
         return "final"
-    waiting = {row["user_id"] for row in db.rows(
-        "SELECT DISTINCT user_id FROM job_watchers WHERE job_id = ? AND left_at IS NULL", (job_id,))} - {user_id}
-    if waiting or user_id != first_asker(job_id):
-        db.execute(f"UPDATE job_watchers SET left_at = {NOW} WHERE job_id = ? AND user_id = ?", (job_id, user_id))
-        _event(job, "left")
+    if _others_wait(job_id, user_id):
+        if db.execute(f"UPDATE job_watchers SET left_at = {NOW} WHERE job_id = ? AND user_id = ? AND left_at IS NULL "
+                      "RETURNING id", (job_id, user_id)):
+            _event(job, "left")
         return "left"
     if job["cancel_requested_at"] is None:
+        if shown_money == "none" and (now := money(job, user_id)[0]) in ("consumed", "unknown"):
+            raise MoneyDiffers(cost=job["cost"], money=now)
         db.execute(f"UPDATE jobs SET cancel_requested_at = {NOW} WHERE id = ?", (job_id,))
         _event(job, "cancel_requested")
+    return _end_as_asked(job)
+
+
+def stop(job_id, by):
+    """The operator ends it, for everybody who waits for it: what it has used is returned. Raises ``NotFound``,
+    ``AlreadyFinal``.
+
+    Where its owner has cancelled it already, that stays. Returns ``requested``, or then ``cancelled``.
+    """
+    poll(job_id)
+    outcome = _stop(job_id, by)
+    if outcome == "final":
+        raise AlreadyFinal(job_id=job_id, status=get(job_id)["status"])
+    return outcome
+
+
+@db.verb
+def _stop(job_id, by):
+    job = get(job_id)
+    if job is None:
+        raise NotFound(job_id=job_id)
+    job = _after_judgement(job)
+    if job["status"] not in IN_FLIGHT:
+        return "final"
+    if job["cancel_requested_at"] is None:
+        db.execute(f"UPDATE jobs SET cancel_requested_at = {NOW}, stopped_by = ? WHERE id = ?", (by, job_id))
+        _event(job, "stop_requested", by=by)
+    elif job["stopped_by"] is None:
+        return "cancelled"
+    return _end_as_asked(job)
+
+
+def _after_judgement(job):
+    """The row of a job that is to be ended: what had died before was interrupted (a file that was locked, or a
+    death since the poll)."""
+    if not _judge(job):
+        return job
+    settle(job["id"])
+    return get(job["id"])
+
+
+def _end_as_asked(job):
+    """What waits ends at once; what runs is told to stop."""
+    job_id = job["id"]
     if job["status"] == "pending":
         ended = db.execute(
-            "UPDATE jobs SET status = 'failed', settlement = 'due', error_code = 'CANCELLED', error_facts = '{}', "
+            f"UPDATE jobs SET status = 'failed', settlement = 'due', error_code = {_ASKED_END}, error_facts = '{{}}', "
             f"finished_at = {NOW} WHERE id = ? AND status = 'pending' RETURNING {_CORE}", (job_id,))
-        _ended(ended[0], "failed", code="CANCELLED")
+        _ended(ended[0], "failed", code=ended[0]["error_code"])
         settle(job_id)
     else:
         db.after_commit(lambda: signals.stoppers.get(job_id, bool)())
@@ -792,7 +839,7 @@ def _interrupt(job, code, reason, verdict, values):
     found = db.execute(
         f"UPDATE jobs SET status = CASE WHEN {again} THEN 'pending' ELSE 'failed' END, "
         f"settlement = CASE WHEN {again} THEN 'none' ELSE 'due' END, "
-        f"error_code = CASE WHEN {again} THEN NULL WHEN cancel_requested_at IS NOT NULL THEN 'CANCELLED' ELSE ? END, "
+        f"error_code = CASE WHEN {again} THEN NULL WHEN cancel_requested_at IS NOT NULL THEN {_ASKED_END} ELSE ? END, "
         f"error_facts = '{{}}', finished_at = CASE WHEN {again} THEN NULL ELSE {NOW} END, "
         "attempts_spent = attempts_spent + 1, worker_id = NULL, deadline_at = NULL "
         f"WHERE id = ? AND status = 'running' AND {verdict} RETURNING {_CORE}", (code, job["id"], *values))
@@ -827,7 +874,8 @@ def settling(job):
     points = -entries.get("consume", 0)
     if not points or "refund" in entries:
         return ("refunded" if points else "none"), points
-    cancelled = job["cancel_requested_at"] is not None and job["error_code"] in (None, "CANCELLED")
+    cancelled = (job["cancel_requested_at"] is not None and job["stopped_by"] is None
+                 and job["error_code"] in (None, "CANCELLED"))
     return ("kept" if cancelled or job["kept_by"] else "returned"), points
 
 
@@ -998,11 +1046,6 @@ def files(job_id):
     return db.rows("SELECT * FROM job_files WHERE job_id = ? ORDER BY name", (job_id,))
 
 
-def first_asker(job_id):
-    """Whose it is: who asked first. What a guest asked for goes along to the account at sign-in."""
-    return db.value("SELECT user_id FROM job_watchers WHERE job_id = ? ORDER BY id LIMIT 1", (job_id,))
-
-
 def watchers(job_id):
     """How many people wait for it."""
     return db.value("SELECT count(DISTINCT user_id) FROM job_watchers WHERE job_id = ? AND left_at IS NULL", (job_id,))
@@ -1012,8 +1055,18 @@ def others(job, user_id):
     """How many other people wait for the same; 0 for what is final or not shared."""
     if job["share_key"] is None or job["status"] not in IN_FLIGHT:
         return 0
+    return _others_wait(job["id"], user_id)
+
+
+def _others_wait(job_id, user_id):
     return db.value("SELECT count(DISTINCT user_id) FROM job_watchers WHERE job_id = ? AND left_at IS NULL "
-                    "AND user_id <> ?", (job["id"], user_id))
+                    "AND user_id <> ?", (job_id, user_id))
+
+
+def has_left(job_id, user_id):
+    """Whether this person asked for it and then left it to the others."""
+    return db.value("SELECT min(left_at IS NOT NULL) FROM job_watchers WHERE job_id = ? AND user_id = ?",
+                    (job_id, user_id)) == 1
 
 
 def place(job):
@@ -1100,11 +1153,11 @@ def unsettled_counts():
 
 
 def unseen(user_id):
-    """Interruptions that ended while this person was away."""
+    """What was interrupted, or stopped by the operator, while this person was away."""
     return db.rows(  # from the person's own rows: this is asked for every page
         "SELECT j.* FROM (SELECT DISTINCT job_id FROM job_watchers WHERE user_id = ? AND seen_at IS NULL) w "
         "CROSS JOIN jobs j ON j.id = w.job_id WHERE j.status = 'failed' AND j.expired_at IS NULL "
-        "AND j.error_code IN ('INTERRUPTED', 'TIMED_OUT', 'KIND_GONE') ORDER BY j.id DESC LIMIT 5", (user_id,))
+        "AND j.error_code IN ('INTERRUPTED', 'TIMED_OUT', 'KIND_GONE', 'STOPPED') ORDER BY j.id DESC LIMIT 5", (user_id,))
 
 
 def saw(job, user_id):

@@ -124,7 +124,7 @@ def breaches(rows):
     """
     entries = rows("SELECT id, user_id, job_id, kind, points, balance_after, created_at FROM ledger_entries")
     jobs = {row["id"]: row for row in rows(
-        "SELECT id, number, user_id, status, settlement, cost, error_code, cancel_requested_at, kept_by FROM jobs")}
+        "SELECT id, number, user_id, status, settlement, cost, error_code, cancel_requested_at, stopped_by, kept_by FROM jobs")}
     users = {row["id"] for row in rows("SELECT id FROM users")}
     return [*_audit_balances(entries, users), *_audit_entries(entries, jobs), *_audit_jobs(entries, jobs),
             *_audit_file(rows)]
@@ -176,7 +176,8 @@ def _audit_jobs(entries, jobs):
         kinds_of.setdefault(entry["job_id"], set()).add(entry["kind"])
     for job_id, job in jobs.items():
         booked = kinds_of.get(job_id, set())
-        kept = job["kept_by"] is not None or (job["error_code"] == "CANCELLED" and job["cancel_requested_at"])
+        kept = job["kept_by"] is not None or (
+            job["error_code"] == "CANCELLED" and job["cancel_requested_at"] and not job["stopped_by"])
         if job["settlement"] == "settled" and booked == {"consume"} and not kept:
             yield f"{job['number']}: settled, but its points were neither returned, cancelled nor kept"
         if job["status"] == "succeeded" and job["cost"] == 0 and booked:

@@ -123,6 +123,12 @@ _REFUSALS = {
         "was used.", f["missing"], cost=points(f["cost"]), balance=points(f["balance"])),
     "PRICE_DIFFERS": lambda f: _("This costs %(cost)s now. Nothing was started and nothing was used: press the button again "
                                  "if that is right.", cost=points(f["cost"])),
+    "MONEY_DIFFERS": lambda f: ngettext(
+        "%(num)s point has been used meanwhile: if you cancel now it is not returned. Press again if that is right.",
+        "%(num)s points have been used meanwhile: if you cancel now they are not returned. Press again if that is right.",
+        figure(f["cost"])) if f["money"] == "consumed" else
+    _("It cannot be seen now whether points have been used: what has been used is not returned if you cancel now. Press again "
+      "if that is right."),
     "STATEMENT_MOVED": lambda f: _("Points were booked for this person since the page was opened, so nothing was added: "
                                    "look at the statement, then press the button again if that is right."),
     "LAST_ADMIN": lambda f: _("This is the only operator: make another one first."),
@@ -240,9 +246,9 @@ _FIELD_MESSAGES = {
 
 # ------------------------------------------------------------------------------------------ money
 
-def money_sentence(job, money, facts, support_contact=""):
+def money_sentence(job, money, facts, support_contact="", who="asker"):
     """What happened to the points. After an interruption the claims are fixed: none used, returned,
-    being checked, or not to be confirmed (with the number to tell us)."""
+    being checked, or not to be confirmed (with the number to tell us). ``who``: as for ``error_sentence``."""
     interrupted = _was_interrupted(job)
     if money == "checking":
         return _("The work was interrupted. We are checking what happened…")
@@ -258,7 +264,7 @@ def money_sentence(job, money, facts, support_contact=""):
         return ngettext("The %(num)s point it had used has been returned (balance %(balance)s).",
                         "The %(num)s points it had used have been returned (balance %(balance)s).", n, balance=balance)
     if money == "consumed":
-        return _consumed_sentence(job, facts)
+        return _consumed_sentence(job, facts, who)
     if interrupted:
         return _("The work was interrupted. No points were used.")
     if job["status"] in jobs.IN_FLIGHT:
@@ -279,8 +285,12 @@ def _unknown_sentence(job, contact):
              number=job["number"])
 
 
-def _consumed_sentence(job, facts):
+def _consumed_sentence(job, facts, who):
     n, balance = figure(facts["points"]), figure(facts["balance"])
+    if job["error_code"] == "CANCELLED" and who == "operator":
+        return ngettext("The person who asked cancelled after %(num)s point had been used: it is kept (balance %(balance)s).",
+                        "The person who asked cancelled after %(num)s points had been used: they are kept (balance "
+                        "%(balance)s).", n, balance=balance)
     if job["error_code"] == "CANCELLED":
         return ngettext("You cancelled after %(num)s point had been used: it is kept (balance %(balance)s).",
                         "You cancelled after %(num)s points had been used: they are kept (balance %(balance)s).",
@@ -293,15 +303,32 @@ def _consumed_sentence(job, facts):
                     "%(num)s points were used (balance %(balance)s).", n, balance=balance)
 
 
-def cancel_sentence(job, joined, money, others):
+def cancel_sentence(job, money, others):
     """What a cancel would mean, said beforehand."""
     if others:
         return _("Others wait for the same: it goes on for them, and you only leave.")
-    if joined:
-        return _("Somebody else asked for it first: it goes on, and you only leave.")
+    if job["share_key"]:
+        return _("Nobody else waits for it: if you cancel now, it ends.")
     if money == "consumed":
         return _("The points have been used already: if you cancel now they are not returned.")
+    if money == "refunded":
+        return _("Its points have been returned already: if you cancel now, none are used.")
+    if money == "unknown":
+        return _("It cannot be seen now whether points have been used: what has been used is not returned if you cancel now.")
     return _("Nothing has been used: if you cancel now, no points are used.") if job["cost"] else _("This is free.")
+
+
+def stay_sentence(job, left, others):
+    """What becomes of work in flight if this person does nothing, or has ``left`` it already."""
+    if job["stopped_by"]:
+        return _("The operator is stopping this. If it ends without a result, points that it has used are returned.") \
+            if job["cost"] else _("The operator is stopping this.")
+    if job["cancel_requested_at"]:
+        return _("You have left this, and it is being cancelled.") if left else \
+            _("You have asked to cancel this: it ends in a moment.")
+    if left and others:
+        return _("You have left this. It goes on for the others; the result will still be in your history.")
+    return _("You may close this page. The work goes on, and the result will be in your history.")
 
 
 def if_stopped_sentence(goes_on, outcome, n):
@@ -340,7 +367,7 @@ def movement(kind, entry):
     if entry["kept_by"]:
         why = _("Kept: the operator has looked at it.")
     elif entry["error_code"] == "CANCELLED" and not entry["returned"]:
-        why = _("Kept: you cancelled after it had been used.")
+        why = _("Kept: cancelled after it had been used.")
     return _("Used for %(title)s", title=title), why
 
 
@@ -364,13 +391,13 @@ def clock(seconds):
 
 # ------------------------------------------------------------------------------------------- errors
 
-def error_sentence(job):
-    """Why a job failed."""
+def error_sentence(job, who="asker"):
+    """Why a job failed. ``who`` reads it: the ``asker``, one who had ``left`` it to others, or the ``operator``."""
     code = job["error_code"]
     facts = _object(job["error_facts"])
     if facts.get("message"):
         return in_language(facts["message"], language())
-    make = _ERRORS.get(code)
+    make = _CANCELLED[who] if code == "CANCELLED" and who != "asker" else _ERRORS.get(code)
     sentence = make(facts) if make else _("It could not be finished (%(code)s).", code=code)
     if code in INTERRUPTIONS and job["attempts_spent"] > 1:
         sentence += ("" if language() == "ja" else " ") + _("It was tried %(n)s times.", n=job["attempts_spent"])
@@ -381,6 +408,7 @@ _ERRORS = {
     "INTERRUPTED": lambda f: _("The server stopped while this was being worked on."),
     "TIMED_OUT": lambda f: _("This took longer than allowed and was stopped."),
     "CANCELLED": lambda f: _("You cancelled this."),
+    "STOPPED": lambda f: _("The operator stopped this."),
     "INSUFFICIENT_POINTS": lambda f: _("Your points no longer sufficed when the work began to cost."),
     "UPSTREAM_UNAVAILABLE": lambda f: _("The service at %(host)s did not answer. Please try again later.",
                                         host=f.get("host", "?")),
@@ -389,6 +417,12 @@ _ERRORS = {
     "STORAGE_UNAVAILABLE": lambda f: _("The server could not store anything. Please try again later."),
     "BUSY": lambda f: _("The database was busy for too long. Please try again."),
     "INTERNAL_ERROR": lambda f: _("Something went wrong on our side; it has been recorded for the operator."),
+}
+
+
+_CANCELLED = {
+    "left": lambda f: _("You had left this; the last person who waited for it cancelled it."),
+    "operator": lambda f: _("The person who asked cancelled it."),
 }
 
 
@@ -426,14 +460,17 @@ def badge(job, money):
 def status_label(job):
     if job["status"] == "failed" and job["error_code"] == "CANCELLED":
         return _("Cancelled")
+    if job["status"] == "failed" and job["error_code"] == "STOPPED":
+        return _("Stopped")
     if job["status"] == "failed" and _was_interrupted(job):
         return _("Interrupted")
     return {"pending": _("Waiting"), "running": _("In progress"), "succeeded": _("Done"),
             "failed": _("Failed")}[job["status"]]
 
 
-def progress_sentence(kind, job, before=0):
-    """What it is doing now: '<stage>: 420 of 1,000', or the kind's own words. ``before``: how many wait before it."""
+def progress_sentence(kind, job, before=0, who="asker"):
+    """What it is doing now: '<stage>: 420 of 1,000', or the kind's own words. ``before``: how many wait before it.
+    ``who``: as for ``error_sentence``."""
     lang = language()
     note = _object(job["progress_note"])
     if job["status"] == "pending":
@@ -443,7 +480,7 @@ def progress_sentence(kind, job, before=0):
     if job["status"] == "succeeded":
         return _("Done.")
     if job["status"] == "failed":
-        return error_sentence(job)
+        return error_sentence(job, who)
     if note.get("message"):
         return in_language(note["message"], lang)
     stage = kind.stage_in(job["stage"], lang) if kind else (job["stage"] or "")
@@ -455,8 +492,10 @@ def progress_sentence(kind, job, before=0):
     return stage
 
 
-def event_sentence(kind, event):
-    """One line of the receipt, or ``None`` for what only the live view needs."""
+def event_sentence(kind, event, who="asker"):
+    """One line of the receipt, or ``None`` for what only the live view needs. ``who``: as for ``error_sentence``."""
+    if event["event"] == "cancel_requested" and who == "left":
+        return _("The last person who waited for it asked to cancel.")
     data = {**json.loads(event["data"] or "{}"), "attempt": event["attempt"]}
     if event["event"] == "progress":
         stage = kind.stage_in(data.get("stage"), language()) if kind else data.get("stage")
@@ -477,6 +516,7 @@ _EVENTS = {
     "interrupted": lambda d: _("Took too long and was stopped.") if d.get("reason") == "timed_out"
     else _("Interrupted: the server stopped."),
     "cancel_requested": lambda d: _("You asked to cancel."),
+    "stop_requested": lambda d: _("The operator asked it to stop."),
     "succeeded": lambda d: _("Finished."),
     "failed": lambda d: _("Ended without a result."),
     "settled": lambda d: _("%(points)s returned (balance %(balance)s).", points=points(d["points"]), balance=figure(d["balance"]))
@@ -487,21 +527,27 @@ _EVENTS = {
 
 # ---------------------------------------------------------------------------------- the Job as JSON
 
+def reader(job, viewer_id):
+    """Who this is to a job: ``asker``, or ``left`` who waits for it no longer."""
+    return "left" if job["share_key"] and jobs.has_left(job["id"], viewer_id) else "asker"
+
+
 def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
     """A job as the contract shows it to this person."""
     kind = kinds.get(job["kind"])
     # Not in a stream or a list, where it would be said once and stand while the queue moves on.
     before = jobs.place(job) if with_result and job["status"] == "pending" and not job["attempt"] else 0
     money, facts = jobs.money(job, viewer_id)
+    who = reader(job, viewer_id)
     path = f"/api/jobs/{job['id']}"
     error = None
     if job["status"] == "failed":
         own = _object(job["error_facts"])
         own.pop("message", None)
-        error = {**own, "code": job["error_code"], "message": error_sentence(job)}
+        error = {**own, "code": job["error_code"], "message": error_sentence(job, who)}
     return {
         "id": job["id"], "number": job["number"], "kind": job["kind"], "status": job["status"], "stage": job["stage"],
-        "progress": round(job["progress"], 4), "message": progress_sentence(kind, job, before),
+        "progress": round(job["progress"], 4), "message": progress_sentence(kind, job, before, who),
         "attempt": job["attempt"], "attempts_spent": job["attempts_spent"], "max_attempts": job["max_attempts"], "cost": job["cost"],
         "others": jobs.others(job, viewer_id), "interruptions": _interruptions(job), "money": money,
         "money_message": money_sentence(job, money, facts, support_contact), "error": error,

@@ -65,6 +65,7 @@ class Job(Model):
     started_at = TextField(null=True)
     finished_at = TextField(null=True)
     expired_at = TextField(null=True)
+    stopped_by = TextField(null=True)
 
     class Meta:
         table_name = "jobs"

@@ -263,7 +263,10 @@ _JOB_PATHS = {
          _query("after", "Like Last-Event-ID, where headers cannot be set.", {"type": "integer"})])},
     "/api/jobs/{job_id}/cancellation": {"post": _operation(
         "cancelJob", "End it, or only leave if others wait for it; what was charged already is kept",
-        {"202": _content("The job.", "application/json", _ref("Job"))}, _FINAL_TOO, [_ID, _CSRF])},
+        {"202": _content("The job.", "application/json", _ref("Job"))}, (400, *_FINAL_TOO), [_ID, _CSRF],
+        {"content": dict.fromkeys(("application/json", "application/x-www-form-urlencoded"), {"schema": _object(
+            {"money": {**_JOB["properties"]["money"], "description": "As it was when this was decided: 409 MONEY_DIFFERS if it "
+                       "was none and points have been used meanwhile."}}, optional=("money",))})})},
     "/api/jobs/{job_id}/retry": {"post": _operation(
         "retryJob", "A failed job once more, as a new one with the same input",
         {"202": _content("Accepted and on disk.", "application/json", _ref("Submission")),

@@ -26,6 +26,7 @@ from webapp.errors import (
     InvalidInput,
     JobInFlight,
     LoginRequired,
+    MoneyDiffers,
     NotFound,
     PriceDiffers,
 )
@@ -169,14 +170,17 @@ def job(job_id):
     kind = current_app.kinds.get(row["kind"])
     view = web.job_json(row)
     final = row["status"] not in jobs.IN_FLIGHT
+    left = messages.reader(row, viewer) == "left"
     if final and row["settlement"] != "due" and request.method == "GET":
         jobs.saw(row, viewer)
     answer = render_template(
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
         badge=messages.badge(row, view["money"]), stages=_stages(kind, row), events=_receipt(kind, row),
-        can_cancel=not final, if_stopped=_if_stopped(row), **_times(row), account=_account(row),
+        can_cancel=not final and not row["cancel_requested_at"] and not (left and view["others"]),
+        left=left, stay_note=messages.stay_sentence(row, left, view["others"]),
+        if_stopped=_if_stopped(row), **_times(row), account=_account(row),
         after=after, age_seconds=jobs.age_seconds(row),
-        cancel_note=messages.cancel_sentence(row, jobs.first_asker(job_id) != viewer, view["money"], view["others"]),
+        cancel_note=messages.cancel_sentence(row, view["money"], view["others"]),
         money_class=view["money"], **_trying_again(kind, row), result=view["result"],
         result_template=_result_template(kind), exports=_exports(view))
     return answer, {"Cache-Control": "no-store"}
@@ -289,9 +293,9 @@ def _stages(kind, row):
 
 
 def _receipt(kind, row):
-    lines = []
+    lines, who = [], messages.reader(row, web.viewer_id())
     for event in jobs.events(row["id"]):
-        text = messages.event_sentence(kind, event)
+        text = messages.event_sentence(kind, event, who)
         if event["event"] in ("charged", "refunded", "settled", "unknown") and row["user_id"] != web.viewer_id():
             continue
         if text and (not lines or lines[-1]["text"] != text):
@@ -304,10 +308,10 @@ def cancel(job_id):
     if not jobs.visible(job_id, web.viewer_id()):
         raise NotFound()
     try:
-        if jobs.cancel(job_id, web.viewer_id()) == "left":
+        if jobs.cancel(job_id, web.viewer_id(), request.form.get("money")) == "left":
             flash(_("You have left. It goes on for the others."))
     except AinoriError as error:
-        flash(messages.refusal(error))
+        flash(messages.refusal(error), "warning" if isinstance(error, MoneyDiffers) else "message")
     return redirect(url_for("pages.job", job_id=job_id), 303)
 
 
@@ -413,9 +417,12 @@ def _context():
 
 def _unseen(row):
     money, facts = jobs.money(row, g.viewer["id"])
+    said = messages.money_sentence(row, money, facts, current_app.settings.support_contact)
+    if row["error_code"] == "STOPPED":  # of an interruption the sentence about the points says so
+        said = messages.error_sentence(row) + ("" if messages.language() == "ja" else " ") + said
     return {"title": _title(row), "number": row["number"],
             "href": url_for("pages.job", job_id=row["id"]),
-            "sentence": messages.money_sentence(row, money, facts, current_app.settings.support_contact)}
+            "sentence": said}
 
 
 def _error(error):

@@ -271,7 +271,7 @@
     document.title = (percent && !checking ? percent + " · " : "") + root.dataset.title;
     startedAt = Date.parse(job.started_at || job.created_at) || startedAt;
     stages(job.status === "pending" ? null : job.stage);
-    wanted = [job.status, job.money, job.others, job.attempts_spent].join(" ");
+    wanted = [job.status, job.money, job.others, job.attempts_spent, job.cancel_requested_at ? 1 : 0].join(" ");
     if (copy !== wanted && !checking) renew();
     say([job.status, checking, job.stage, measured ? Math.floor(share * 4) : 0].join(), message + (percent ? " " + percent : ""));
   }
