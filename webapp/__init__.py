@@ -40,6 +40,7 @@ def _create_app(settings):
     settings.ready_folders()
     app = Flask(__name__)
     app.request_class = web.UploadRequest
+    app.url_map.converters["int"] = web.StoredNumber
     app.session_interface = web.Sessions()
     app.settings, app.kinds, app.status_of = settings, kinds, status_of
     app.runner = None  # of the service, where one is started

@@ -336,7 +336,8 @@ def reset(user_id):
     """A link that sets a new password, shown in this answer and never again."""
     person, token = _person(user_id), secrets.token_urlsafe(32)
     accounts.set_reset(person["id"], token)
-    return _user_page(user_id, link=request.host_url.rstrip("/") + url_for("auth.reset", token=token))
+    return _user_page(user_id, link=(current_app.settings.site_url or request.host_url).rstrip("/") + url_for(
+        "auth.reset", token=token))
 
 
 @blueprint.post("/user/<int:user_id>/token")

@@ -393,7 +393,7 @@ def language():
 def _context():
     viewer = g.get("viewer")
     context = {"site_name": current_app.settings.site_name, "lang": messages.language(), "viewer": None,
-               "balance": None, "unseen": [], "support_contact": current_app.settings.support_contact,
+               "this_page": web.this_page(), "balance": None, "unseen": [], "support_contact": current_app.settings.support_contact,
                "registration_open": current_app.settings.registration == "open"}
     if viewer is None:
         return context

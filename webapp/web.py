@@ -5,6 +5,7 @@ import os
 import secrets
 import time
 from dataclasses import replace
+from urllib.parse import urlencode
 
 import gevent
 from babel import Locale
@@ -17,6 +18,7 @@ from limits import parse as parse_rate
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge
+from werkzeug.routing import IntegerConverter
 
 from webapp import accounts, db, forms, jobs, ledger, messages, workers
 from webapp.errors import (
@@ -127,6 +129,12 @@ class Incoming:
             self.path.unlink(missing_ok=True)
         except OSError:
             pass  # a folder that became read-only: expiry deletes it
+
+
+class StoredNumber(IntegerConverter):
+    """``<int:…>`` in an address: what cannot be a row's number is no address of ours."""
+
+    regex = "[0-9]{1,18}"
 
 
 class UploadRequest(Request):
@@ -544,11 +552,31 @@ def retry_seconds_of(error, status):
 
 
 def local_path(path):
-    """A path on this site; the start page for anything that might lead elsewhere (``//evil``, ``/\\t/evil``)."""
+    """A path on this site to go to; the start page for anything that might lead elsewhere (``//evil``, ``/\\t/evil``).
+    Of an address that only takes forms, the nearest above it that shows a page."""
     path = path or "/"
     if path[:1] != "/" or path[1:2] in ("/", "\\") or any(ord(char) <= 32 or char == "\\" for char in path):
         return "/"
-    return path
+    addresses, (shown, _mark, _query) = current_app.url_map.bind(""), path.partition("?")
+    if not (methods := addresses.allowed_methods(shown)) or "GET" in methods:
+        return path
+    while "GET" not in addresses.allowed_methods(shown):
+        shown = shown.rpartition("/")[0] or "/"
+    return shown
+
+
+def this_page():
+    """The path that shows this page again, also where a form was answered: its hidden fields then say what the query did."""
+    if request.query_string:
+        return local_path(request.full_path)
+    kept = {}
+    if request.method == "POST" and request.mimetype == "application/x-www-form-urlencoded":
+        try:
+            kept = {name: text for name in ("next", "token") if (text := request.form.get(name))}
+        except HTTPException:
+            pass  # it could not be read: that is what the page says
+    path = local_path(request.path)
+    return f"{path}?{urlencode(kept)}" if kept and path == request.path else path
 
 
 def stored_number(text):
