@@ -426,7 +426,7 @@ def _error(error):
     refusal, status = web.as_refusal(error)
     if request.endpoint == "pages.submit" and request.view_args["kind"] in current_app.kinds:
         return _form_again(current_app.kinds[request.view_args["kind"]], refusal, status)
-    heading = {404: _("This page does not exist"), 403: _("Not accepted"), 413: _("The file is too large"),
+    heading = {404: _("This page does not exist"), 403: _("Not accepted"), 413: _("Too much was sent"),
                429: _("Too many requests"), 503: _("Not available at the moment")}.get(
                    status, _("This did not work"))
     page = render_template("pages/error.html", **{
