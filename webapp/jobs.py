@@ -31,6 +31,7 @@ from webapp.errors import (
     AinoriError,
     AlreadyFinal,
     Busy,
+    CommandFailed,
     IdempotencyKeyReused,
     InvalidInput,
     JobInFlight,
@@ -170,7 +171,7 @@ class Submission:
 
 
 def parse(kind, raw, files=()):
-    """The params as the kind's model, from JSON values or form texts. Raises ``InvalidInput``.
+    """The params as the kind's model, from JSON values or form texts. Raises ``InvalidInput``, ``KindFailed``.
 
     ``files``: ``{field: Received}``.
     """
@@ -182,6 +183,10 @@ def parse(kind, raw, files=()):
             raise InvalidInput([{"field": name, "type": "model_type", "facts": {}, "message": "not a file"}])
     for name, received in files.items():
         values[name] = received.upload.model_dump()
+    return _said(kind, "params", _validated, kind, values)
+
+
+def _validated(kind, values):
     try:
         return kind.params.model_validate(values)
     except ValidationError as error:
@@ -220,7 +225,9 @@ def _said(kind, name, function, *args):
     try:
         return function(*args)
     except Exception as error:
-        if isinstance(error, (AinoriError, OSError)) and (not isinstance(error, OSError) or db.is_disk(error)):
+        if isinstance(error, AinoriError) and not isinstance(error, CommandFailed):
+            raise
+        if isinstance(error, OSError) and db.is_disk(error):
             raise
         log.exception("the kind %s failed in its %s", kind.name, name)
         incidents.record("warning", "kinds", "KIND_FAILED", f"{kind.name}: {type(error).__name__} in its {name}")

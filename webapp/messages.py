@@ -136,8 +136,8 @@ _REFUSALS = {
                                   limit=f.get("limit_mb")),
     "TEXT_TOO_LARGE": lambda f: _("This is more text than can be sent at once: at most %(limit)s MB. Nothing was started.",
                                   limit=f.get("limit_mb")),
-    "KIND_FAILED": lambda f: _("This cannot be started at the moment: something is wrong with it on our side, and the operator "
-                               "has been told. No points were used."),
+    "KIND_FAILED": lambda f: _("This cannot be started at the moment: something is wrong with it on our side, which has been "
+                               "recorded for the operator. No points were used."),
     "UNSUPPORTED_MEDIA_TYPE": lambda f: _("Send JSON, or a form with the file. Nothing was stored."),
     "RATE_LIMITED": lambda f: ngettext(
         "Too many requests from your address. Please wait %(num)s minute and try again. Nothing was started.",
@@ -186,8 +186,8 @@ def _number(bound):
 
 def _choices(expected):
     """Pydantic's ``'a', 'b' or 3`` without its English."""
-    named = [quoted or bare for quoted, bare in re.findall(
-        r"(?:^|, | or )(?:'(.*?)'|([^',]+?))(?=$|, | or )", expected)]
+    named = [quoted or bare for _quote, quoted, bare in re.findall(
+        r"""(?:^|, | or )(?:(['"])(.*?)\1|([^'",]+?))(?=$|, | or )""", expected)]
     return ("、" if language() == "ja" else ", ").join(named)
 
 

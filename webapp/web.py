@@ -564,7 +564,8 @@ def retry_seconds_of(error, status):
     """The Retry-After of a refusal, or ``None``."""
     if "retry_after_seconds" in error.facts:
         return error.facts["retry_after_seconds"]
-    return {"KIND_PAUSED": 300, "KIND_FAILED": 300, "QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}.get(error.code, 10) if status == 503 else None
+    known = {"KIND_PAUSED": 300, "KIND_FAILED": 300, "QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}
+    return known.get(error.code, 10) if status == 503 else None
 
 
 def local_path(path):
