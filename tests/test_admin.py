@@ -297,14 +297,22 @@ def test_a_deleted_account_is_shown_as_such_and_takes_no_action(app, operator, p
 
 
 @pytest.mark.parametrize("typed", [
-    "{number}", "  {lower} ", "{bare}", "{spaced}", "{wide}", "{id}", "{upper_id}"])
+    "{number}", "  {lower} ", "{bare}", "{spaced}", "{wide}", "{id}", "{upper_id}", "{misread}"])
 def test_a_piece_of_work_is_found_by_what_its_owner_reads_out(app, operator, person, typed):
     job = person().submit("slow").json["job"]
     number = job["number"]
     answer = operator.get("/admin/search?" + urlencode({"q": typed.format(
         number=number, lower=number.lower(), bare=number.replace("-", ""), spaced=" ".join(number).replace("-", "–"),
-        wide="".join(chr(ord(char) + 0xFEE0) for char in number), id=job["id"], upper_id=job["id"].upper())}))
+        wide="".join(chr(ord(char) + 0xFEE0) for char in number), id=job["id"], upper_id=job["id"].upper(),
+        misread=job["id"].replace("0", "o").replace("1", "l"))}))
     assert answer.headers["Location"] == f"/admin/jobs/{job['id']}"
+
+
+def test_the_time_of_asking_is_not_called_what_was_asked_for(app, operator, person):
+    job_id = person().submit("slow").json["job"]["id"]
+    accounts.set_lang(operator.id, "ja")
+    page = operator.get(f"/admin/jobs/{job_id}").text
+    assert re.search(r"<dt>受付</dt><dd><time", page) and "内容" not in page
 
 
 def test_what_is_no_work_is_looked_for_among_people(app, operator, person):
