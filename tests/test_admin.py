@@ -2,6 +2,7 @@
 import json
 import re
 import sqlite3
+from urllib.parse import urlencode
 
 import gevent
 import pytest
@@ -272,9 +273,13 @@ def test_sessions_and_tokens_are_ended(app, operator, person):
 def test_somebody_is_always_the_operator(app, operator, person):
     someone = person()
     path = f"/admin/user/{operator.id}/operator"
-    assert "This is the only operator" in operator.press(path, make="0").text
-    assert "person1@example.org is an operator now." in operator.press(f"/admin/user/{someone.id}/operator", make="1").text
-    operator.press(path, make="0")
+    right = {"current_password": "right"}
+    assert "This is the only operator" in operator.press(path, make="0", **right).text
+    for wrong in ({}, {"current_password": "wrong"}):
+        told = operator.press(f"/admin/user/{someone.id}/operator", make="1", **wrong)
+        assert "This is not your password." in told.text and not accounts.by_id(someone.id)["is_admin"]
+    assert "is an operator now." in operator.press(f"/admin/user/{someone.id}/operator", make="1", **right).text
+    operator.press(path, make="0", **right)
     assert [accounts.by_id(user)["is_admin"] for user in (operator.id, someone.id)] == [0, 1]
     assert operator.get("/admin").status_code == 403
 
@@ -302,6 +307,91 @@ def test_a_deleted_account_is_shown_as_such_and_takes_no_action(app, operator, p
         answer = operator.press(f"/admin/user/{someone.id}/{action}", points="1", note="x", after="1", make="1")
         assert answer.status_code == 404 or "does not exist" in answer.text, action
     assert ledger.balance(someone.id) == 2 and accounts.by_id(someone.id)["is_admin"] == 0
+
+
+@pytest.mark.parametrize("typed", [
+    "{number}", "  {lower} ", "{bare}", "{spaced}", "{wide}", "{id}", "{upper_id}", "{misread}"])
+def test_a_piece_of_work_is_found_by_what_its_owner_reads_out(app, operator, person, typed):
+    job = person().submit("slow").json["job"]
+    number = job["number"]
+    answer = operator.get("/admin/search?" + urlencode({"q": typed.format(
+        number=number, lower=number.lower(), bare=number.replace("-", ""), spaced=" ".join(number).replace("-", "–"),
+        wide="".join(chr(ord(char) + 0xFEE0) for char in number), id=job["id"], upper_id=job["id"].upper(),
+        misread=job["id"].replace("0", "o").replace("1", "l"))}))
+    assert answer.headers["Location"] == f"/admin/jobs/{job['id']}"
+
+
+def test_the_time_of_asking_is_not_called_what_was_asked_for(app, operator, person):
+    job_id = person().submit("slow").json["job"]["id"]
+    accounts.set_lang(operator.id, "ja")
+    page = operator.get(f"/admin/jobs/{job_id}").text
+    assert re.search(r"<dt>受付</dt><dd><time", page) and "内容" not in page
+
+
+def test_what_is_no_work_is_looked_for_among_people(app, operator, person):
+    someone = person()
+    found = operator.client.get("/admin/search?q=PERSON1@", follow_redirects=True).text
+    assert f'href="/admin/user/{someone.id}"' in found and 'value="PERSON1@"' in found
+    assert "Neither a piece of work" in operator.client.get("/admin/search?q=83AH-3YEY", follow_redirects=True).text
+    for path in ("/admin", "/admin/incidents", "/admin/jobs", "/admin/kinds", "/admin/system", f"/admin/user/{someone.id}"):
+        assert operator.get(path).text.count('action="/admin/search"') == 1, path
+
+
+def test_the_latest_work_is_listed_everybodys_and_each_persons(app, operator, person):
+    someone, guest = person(), app.test_client()
+    first = someone.submit("free", text="0").json["job"]
+    theirs = guest.post("/api/kinds/free/jobs", json={"text": "a guest's"}).json["job"]
+    made = [someone.submit("free", text=str(n)).json["job"] for n in range(1, 50)]
+    page = operator.get("/admin/jobs").text
+    assert page.index(made[-1]["number"]) < page.index(made[-2]["number"]) < page.index(theirs["number"])
+    assert first["number"] not in page and "person1@example.org" in page
+    older = re.search(r'href="([^"]*before=[^"]*)"', page).group(1)
+    assert first["number"] in operator.get(older).text and theirs["number"] not in operator.get(older).text
+    page = operator.get(f"/admin/user/{someone.id}").text
+    assert made[-20]["number"] in page and made[-21]["number"] not in page and theirs["number"] not in page
+    their_page = re.search(r'href="(/admin/user/\d+)"', operator.get(f"/admin/jobs/{theirs['id']}").text).group(1)
+    page = operator.get(their_page).text
+    assert theirs["number"] in page and made[-1]["number"] not in page and "/grant" not in page
+
+
+def test_what_an_operator_does_is_noted_with_the_deed_and_needs_nobody(app, operator, person):
+    someone = person()
+    path, job_id = f"/admin/user/{someone.id}", someone.submit("slow").json["job"]["id"]
+    operator.press(f"{path}/grant", points="5", note="for the delay", after=str(ledger.last_entry(someone.id)))
+    operator.press(f"{path}/grant", points="5", note="twice", after="1")  # refused: not done, not noted
+    operator.press(f"{path}/reset")
+    operator.press(f"{path}/token")
+    operator.press(f"{path}/sign-out")
+    operator.press(f"{path}/operator", make="1", current_password="right")
+    operator.press("/admin/kinds/slow/pause", note="Back at noon")
+    operator.press("/admin/kinds/slow/resume")
+    operator.press("/admin/kinds/slow/resume")  # nothing to do
+    operator.press(f"/admin/jobs/{job_id}/cancel")
+    noted = [(row["code"], row["user_id"]) for row in incidents.listing(everything=True)][::-1]
+    assert noted == [*((f"OPERATOR_{code}", someone.id) for code in ("GRANT", "RESET_LINK", "TOKEN", "SIGN_OUT", "ROLE")),
+                     ("OPERATOR_PAUSE", None), ("OPERATOR_PAUSE", None), ("OPERATOR_STOP", None)]
+    page = operator.get("/admin/incidents?all=1").text
+    assert f"op@example.org (user {operator.id}): 5 points: for the delay" in page and f'href="{path}"' in page
+    assert incidents.listing() == [] and incidents.untold() == [] and "Nothing needs you." in operator.get("/admin").text
+
+
+def test_the_password_for_making_operators_cannot_be_guessed_for_long(settings, person):
+    app = create_app(settings(RATE_SIGN_IN="3/hour"))
+    operator = Browser(app, "op@example.org", is_admin=True)
+    someone = accounts.add_user("p@example.org", None)
+    for said in ("not your password", "not your password", "Too many requests"):
+        assert said in operator.press(f"/admin/user/{someone}/operator", make="1", current_password="guess").text
+    assert "Too many requests" in operator.press(f"/admin/user/{someone}/operator", make="1", current_password="right").text
+    assert not accounts.by_id(someone)["is_admin"]
+
+
+@pytest.mark.parametrize("number", ["9" * 23, "9223372036854775808", "１２", "-1", "0"])
+def test_a_number_that_no_row_can_have_is_not_found(app, operator, number):
+    for path in (f"/admin/user/{number}", f"/admin/user/{number}/grant", f"/admin/incidents/{number}/acknowledge"):
+        answer = operator.get(path) if path.endswith(number) else operator.press(path, points="1", note="x", after="1")
+        assert answer.status_code == 404 or "does not exist" in answer.text or "acknowledged before" in answer.text, path
+    for path in ("/admin/users?before=", "/admin/incidents?before=", f"/admin/user/{operator.id}?before=", "/points?cursor="):
+        assert operator.get(path + number).status_code == 200, path
 
 
 # ------------------------------------------------------------------------------------------- kinds

@@ -1,4 +1,5 @@
 """The JSON API from the outside: its answers, its refusals, uploads, health."""
+import dataclasses
 import hashlib
 import io
 import json
@@ -11,12 +12,15 @@ import time
 
 import gevent
 import pytest
+from pydantic import BaseModel, field_validator
 
 from tests.conftest import Person
 from tests.server import Server
-from webapp import create_app, db, jobs, ledger, messages, web
+from webapp import create_app, db, incidents, jobs, ledger, messages, web
 from webapp.errors import AinoriError
 from webapp.kinds import Kind
+from webapp.service import Service
+from webapp.settings import Settings
 
 NOT_OURS = "/api/jobs/01hzzzzzzzzzzzzzzzzzzzzzzz"
 
@@ -237,7 +241,58 @@ def test_a_command_that_fails_in_a_check_is_a_bug_of_ours_and_tells_nothing(app,
         context.run_command(["sh", "-c", "echo a secret >&2; exit 1"])
     app.kinds["own"] = Kind(name="own", params=app.kinds["free"].params, run=print, check=check)
     answer = person().post("/api/kinds/own/jobs", **form())
-    assert "secret" not in answer.text and problem(answer, 500, "INTERNAL_ERROR") and uploads(app) == []
+    assert "secret" not in answer.text and problem(answer, 503, "KIND_FAILED") and uploads(app) == []
+
+
+class Odd(BaseModel):
+    text: str = "x"
+
+    @field_validator("text")
+    @classmethod
+    def refuse_nothing(cls, text):
+        return text if text != "odd" else {}["nothing"]
+
+
+@pytest.mark.parametrize("own, where", [
+    ({"cost": lambda params: 1 // 0}, "cost"), ({"cost": lambda params: -1}, "cost"), ({"cost": lambda params: 1.5}, "cost"),
+    ({"cost": lambda params: 2**63}, "cost"), ({"check": lambda context, params: {}["nothing"]}, "check"),
+    ({"share_key": lambda params: params.nothing}, "share_key"), ({}, "params")])
+def test_what_a_kind_gets_wrong_before_anything_is_stored_is_an_incident(app, person, client, own, where):
+    app.kinds["own"] = Kind(name="own", params=Odd, run=print, **own)
+    someone, params = person(), {"text": "typed" if own else "odd"}
+    for answer in (someone.post("/api/kinds/own/jobs", json=params), someone.post("/api/kinds/own/precheck", json=params)):
+        told = problem(answer, 503, "KIND_FAILED")
+        assert "No points were used" in told["title"] and answer.headers["Retry-After"] == "300"
+    page = client.post("/kinds/own", data=params)
+    assert page.status_code == 503 and "recorded for the operator" in page.text and f'value="{params["text"]}"' in page.text
+    incident, = incidents.listing()
+    assert (incident["severity"], incident["code"], incident["times"]) == ("warning", "KIND_FAILED", 3)
+    assert incident["detail"].startswith("own: ") and incident["detail"].endswith(f" in its {where}")
+    assert jobs.listing() == [] and someone.balance() == 3
+
+
+def test_the_page_of_what_failed_stays_when_its_price_can_no_longer_be_said(app, person):
+    someone = person()
+    job_id = someone.submit("free").json["job"]["id"]
+    jobs.cancel(job_id, someone.id)
+    app.kinds["free"] = dataclasses.replace(app.kinds["free"], cost=lambda params: 1 // 0)
+    assert someone.get(f"/jobs/{job_id}").status_code == 200
+
+
+def test_saved_files_are_served_where_the_database_path_is_relative(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    app = create_app(Settings.load({"DATABASE_PATH": "data/ainori.db", "KINDS": "", "EXTRA_KINDS": "tests.kinds"}))
+    someone, running = Person(app, "somebody@example.org", 1), Service(app).start()
+    try:
+        job = someone.finished(someone.submit("paced", text="words").json["job"]["id"])
+        for folder in (tmp_path, tmp_path / "data", "/"):  # wherever the process is by then
+            monkeypatch.chdir(folder)
+            answer = someone.get(job["files"][0]["href"])
+            assert answer.data == b"words"
+            answer.close()
+        assert db.store.path == tmp_path / "data" / "ainori.db"
+    finally:
+        running.stop()
 
 
 def test_an_odd_request_is_never_a_server_error(app, person):
@@ -489,13 +544,18 @@ def test_a_body_that_is_no_upload_is_at_most_a_megabyte(app, person):
     for body, content_type in ((json.dumps({"text": "x" * 1_000_000}), "application/json"),
                                ("text=" + "x" * 1_000_000, "application/x-www-form-urlencoded")):
         refused = someone.post("/api/kinds/free/jobs", data=body, content_type=content_type)
-        assert problem(refused, 413, "FILE_TOO_LARGE")["limit_mb"] == 1
+        told = problem(refused, 413, "TEXT_TOO_LARGE")
+        assert told["limit_mb"] == 1 and "file" not in told["detail"]
     assert someone.submit("free", text="x" * 900_000).status_code == 202
 
 
 def test_a_form_field_too_long_for_memory_is_refused(app, person):
-    refused = person().post("/api/kinds/free/jobs", **form(text="x" * 600_000))
-    assert refused.status_code == 413 and uploads(app) == [] and jobs.listing() == []
+    someone = person()
+    for sizes in ((1_000_001, 0), (600_000, 600_000)):  # one field, or all together
+        refused = someone.post("/api/kinds/free/jobs", **form(**{name: "x" * size for name, size in zip("ab", sizes)}))
+        assert problem(refused, 413, "TEXT_TOO_LARGE")["limit_mb"] == 1
+    assert uploads(app) == [] and jobs.listing() == []
+    assert someone.post("/api/kinds/free/jobs", **form(text="日本語" * 111_000)).status_code == 202
 
 
 @pytest.mark.parametrize("body", [b"", b"--b", b"--c\r\n\r\nx\r\n--c--", form()["data"][:-20], form()["data"][:40],
@@ -609,7 +669,8 @@ def test_an_upload_of_unknown_length_is_taken_and_bounded(running):
     for content_type, size in ((AS_FORM, 4_000_000), ("Content-Type: application/json\n", 1_200_000)):
         body = _chunked(form(b"x" * size)["data"] if "multipart" in content_type else b'{"text": "' + b"x" * size + b'"}')
         answer = _raw(running, POST + content_type + CHUNKED, body)
-        assert b" 413 " in answer.split(b"\r\n")[0] and b"FILE_TOO_LARGE" in answer, answer[:500]
+        assert b" 413 " in answer.split(b"\r\n")[0], answer[:500]
+        assert (b"FILE_TOO_LARGE" if content_type == AS_FORM else b"TEXT_TOO_LARGE") in answer, answer[:500]
     answer = _raw(running, POST + "Content-Type: text/plain\n" + CHUNKED, _chunked(b'{"text": "x"}'))
     assert b" 415 " in answer.split(b"\r\n")[0]
     _nothing_incoming(running)

@@ -1,13 +1,14 @@
 """The form of any kind: what it asks for, what it makes of the answers, and what it keeps when it is refused."""
+import datetime
 import io
 import json
 import re
 import sqlite3
 from html.parser import HTMLParser
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, SecretStr, create_model
+from pydantic import BaseModel, Field, SecretStr, create_model
 
 from tests.kinds_of_forms import Part
 from webapp import accounts, create_app, db, forms, jobs, ledger, web
@@ -179,6 +180,72 @@ def test_a_pattern_is_told_only_where_html_means_the_same():
                     "^(a|b)$": "(a|b)", "^a|b$": None, "(?i)a": None, "^a": "a.*"}
 
 
+class Particular(BaseModel):
+    at: datetime.datetime = datetime.datetime(2026, 11, 30, 9, 15, 30, 123456)
+    aware: datetime.datetime = datetime.datetime(2026, 11, 30, 9, 15, 30, 5, tzinfo=datetime.timezone.utc)
+    clock: datetime.time = datetime.time(9, 15, 30, 123456, tzinfo=datetime.timezone.utc)
+    perhaps: str = Field("", min_length=2)
+    letters: str = Field("", pattern="^[A-Z]+$")
+    preset: str = Field("ab", min_length=2)
+    mixed: Literal["a", "b or c", "it's", 1] = "a"
+
+
+@pytest.fixture
+def particular(app):
+    app.kinds["particular"] = Kind(name="particular", params=Particular, run=print)
+
+
+def test_what_a_form_offers_by_itself_can_be_sent(client, particular):
+    page = Page(client.get("/kinds/particular").text)
+    # What a browser takes for a time: no zone, at most milliseconds.
+    assert {name: page.sends[name] for name in ("at", "aware", "clock")} == {
+        "at": ["2026-11-30T09:15:30.123"], "aware": ["2026-11-30T09:15:30.000"], "clock": ["09:15:30.123"]}
+    params = params_of(send(client, "particular", page))
+    assert (params["perhaps"], params["letters"]) == ("", "") and params["at"].startswith("2026-11-30T09:15:30.123")
+    assert "required" not in page.tags["perhaps"] and "required" in page.tags["preset"]
+
+
+def test_what_may_be_empty_but_not_short_says_how_long(client, particular):
+    page = Page(client.get("/kinds/particular").text)
+    for sent, said in (({"perhaps": "x"}, "At least 2 characters."), ({"preset": ""}, "At least 2 characters."),
+                       ({"mixed": "z"}, "Must be one of: a, b or c, it&#39;s, 1.")):
+        answer = send(client, "particular", page, **sent)
+        assert answer.status_code == 400 and Page(answer.text).error(*sent) == said
+
+
+def in_parts(texts, file=b""):
+    """A form as a page sends it. (Flask's own encoder leaves files open.)"""
+    parts = [f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n' for name, text in texts.items()]
+    last = '--b\r\nContent-Disposition: form-data; name="file"; filename="words.txt"\r\n\r\n'
+    body = "".join(parts).encode() + (last.encode() + file + b"\r\n" if file else b"") + b"--b--\r\n"
+    return {"data": body, "content_type": "multipart/form-data; boundary=b"}
+
+
+def test_a_text_that_is_too_long_comes_back_with_the_rest(client):
+    def post(**texts):
+        return client.post("/kinds/sending", **in_parts({"csrf_token": page.sends["csrf_token"][0], **texts}, b"words"))
+    page = Page(client.get("/kinds/sending").text)
+    assert 'enctype="multipart/form-data"' in client.get("/kinds/everything").text
+    answer = post(title="x" * 600_000, tags="kept")
+    assert answer.status_code == 400 and Page(answer.text).error("title") == "At most 20 characters."
+    answer = post(title="kept", tags="日" * 400_000)
+    assert answer.status_code == 413 and Page(answer.text).sends["title"] == ["kept"]
+    assert "more text than can be sent at once: at most 1 MB" in answer.text and "file is too large:" not in answer.text
+    answer = post(title="x" * 4_000_001)  # even more is not read to its end
+    assert answer.status_code == 413 and "at most 4 MB" in answer.text and "file is too large:" not in answer.text
+    assert jobs.listing() == []
+
+
+def test_a_declared_length_can_be_sent_in_any_script(app, client, person):
+    class Long(BaseModel):
+        text: str = Field("", max_length=400_000)
+    app.kinds["long"] = Kind(name="long", params=Long, run=print)
+    page = Page(client.get("/kinds/long").text)
+    form = in_parts({"csrf_token": page.sends["csrf_token"][0], "text": "𠮷" * 400_000})
+    assert params_of(client.post("/kinds/long", **form))["text"] == "𠮷" * 400_000
+    assert person().post("/api/kinds/long/jobs", **in_parts({"text": "𠮷" * 400_000})).status_code == 202
+
+
 # ------------------------------------------------------------------------------------- refused at start
 
 @pytest.mark.parametrize("fields, said", [
@@ -191,7 +258,9 @@ def test_a_pattern_is_told_only_where_html_means_the_same():
     ({"data": (bytes, ...)}, "'data' that no form can ask for"),
     ({"price": (int, 1)}, "'price': its form uses that name itself."),
     ({"what": (object, ...)}, "'what' that no form can ask for"),
-    ({"call": (type(len), None)}, "params that JSON cannot hold")])
+    ({"call": (type(len), None)}, "params that JSON cannot hold"),
+    ({"text": (str, Field("", max_length=1_000_001))}, "'text' of up to 1000001 characters: at most 1000000 can be sent."),
+    ({"lines": (list[Annotated[str, Field(max_length=2_000_000)]], [])}, "'lines' of up to 2000000 characters")])
 def test_a_kind_whose_form_nobody_can_fill_in_stops_the_start(settings, monkeypatch, fields, said):
     params = create_model("P", __config__={"arbitrary_types_allowed": True}, **fields)
     monkeypatch.setattr("tests.kinds_of_forms.KINDS", [Kind(name="unfillable", params=params, run=lambda job, p: {})])

@@ -1,9 +1,11 @@
 """What a person meets on the pages, beyond what the API does: prices shown, forms kept, work taken along."""
+import html
 import re
 import sqlite3
 
 import gevent
 import pytest
+from flask import url_for
 
 from tests.conftest import Person
 from webapp import accounts, create_app, db, jobs, ledger
@@ -389,3 +391,56 @@ def test_a_database_that_cannot_be_read_breaks_no_page(app, person, broken):
     if broken == "ledger_entries":  # one part that fails takes no other along
         assert answers["/history"].status_code == answers[f"/jobs/{job_id}"].status_code == 200
         assert "While you were away" in answers["/"].text
+
+
+# ---------------------------------------------------------------------------------------- the language button
+
+def _button(page):
+    """What the language button of a page sends."""
+    form = re.search(r'<form class="language".*?</form>', page, re.DOTALL).group(0)
+    return {"csrf_token": _field(form, "csrf_token"), "next": html.unescape(_field(form, "next")), "lang": "ja"}
+
+
+def test_the_language_button_leads_to_a_page_whatever_form_was_answered(app, signed_in):
+    client = signed_in()
+    accounts.set_admin(client.user_id, True)
+    job_id = jobs.listing()[0]["id"] if _send(client, "/kinds/slow", client.get("/kinds/slow").text).status_code == 303 else None
+    values, asked = {"job_id": job_id, "kind": "slow", "name": "slow", "user_id": client.user_id, "incident_id": 1}, 0
+    for rule in app.url_map.iter_rules():
+        if "POST" not in rule.methods or rule.rule.startswith("/api/"):
+            continue
+        with app.test_request_context():
+            path = url_for(rule.endpoint, **{name: values[name] for name in rule.arguments})
+        answer = client.post("/language", data={**_button(client.get("/").text), "next": path})
+        there = client.get(answer.headers["Location"], follow_redirects=True)
+        above = answer.headers["Location"].rstrip("/")
+        assert there.status_code in (200, 404, 410) and (path == above or path.startswith(f"{above}/")), path
+        assert there.status_code == 200 or rule.endpoint in ("auth.reset", "auth.setup"), path
+        asked += 1
+    assert asked > 20
+
+
+@pytest.mark.parametrize("path, leads_to", [
+    ("/account/password", "/account"), ("/kinds/slow", "/kinds/slow"), ("/language", "/"), ("/nowhere/at/all", "/nowhere/at/all"),
+    ("/admin/incidents/7/acknowledge?back=/x", "/admin/incidents"), ("/history?status=failed", "/history?status=failed")])
+def test_of_an_address_for_forms_only_the_nearest_page_is_shown(client, path, leads_to):
+    assert client.post("/language", data={**_button(client.get("/").text), "next": path}).headers["Location"] == leads_to
+
+
+def test_a_form_that_comes_back_keeps_where_to_go_next_in_another_language(app, client):
+    user_id = accounts.add_user("p@example.org", accounts.hash_password("right"))
+    accounts.set_reset(user_id, "one-time")
+    page = client.get("/login?next=/points").text
+    wrong = client.post("/login", data={"csrf_token": _field(page, "csrf_token"), "next": "/points", "email": "p@example.org",
+                                        "password": "wrong"})
+    assert wrong.status_code == 401 and _button(wrong.text)["next"] == "/login?next=%2Fpoints"
+    there = client.get(client.post("/language", data=_button(wrong.text)).headers["Location"])
+    assert _field(there.text.partition('action="/login"')[2], "next") == "/points"
+    short = client.post("/reset", data={"csrf_token": _field(there.text, "csrf_token"), "token": "one-time", "password": "x"})
+    assert _button(short.text)["next"] == "/reset?token=one-time"
+
+
+def test_signing_in_from_the_answer_to_a_form_leads_to_a_page(client):
+    answer = client.post(f"/jobs/{NOWHERE}/cancel", data={"csrf_token": _field(client.get("/").text, "csrf_token")})
+    assert answer.status_code == 404 and f'href="/login?next=/jobs/{NOWHERE}"' in answer.text
+    assert "/cancel" not in answer.text

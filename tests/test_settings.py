@@ -110,9 +110,18 @@ def test_what_is_needed_is_not_empty(name):
 
 def test_every_setting_is_of_a_sort_that_is_tested_here():
     texts = {"SECRET_KEY", "DATABASE_PATH", "SITE_NAME", "SUPPORT_CONTACT", "HOST", "KINDS", "EXTRA_KINDS",
-             "ALERT_URLS"}
+             "ALERT_URLS", "SITE_URL"}
     assert BY_NAME.keys() == {*NUMBERS, *SWITCHES, *RATES, *CHOICES, *texts}
     assert len(BY_NAME) == len(SETTINGS)
+
+
+def test_links_for_the_terminal_lead_to_where_the_site_is():
+    assert load(SITE_URL="https://a.example.org:8443/").address("/reset?token=x") == "https://a.example.org:8443/reset?token=x"
+    assert load(SITE_URL="http://a.example.org", PRODUCTION="1").address("/setup") == "http://a.example.org/setup"
+    assert load(PORT="81").address("/setup") == "http://localhost:81/setup"
+    for url in ("a.example.org", "ftp://a.example.org", "https://a.example.org/app", "https://a.example.org?x", "https://",
+                "https://somebody@a.example.org"):
+        assert refused(SITE_URL=url) == f"SITE_URL={url!r} must be like https://example.org, and nothing after that."
 
 
 def test_lists_may_be_empty_and_spaced():

@@ -282,7 +282,7 @@ def test_every_refusal_that_is_raised_has_a_sentence():
 
 def test_every_code_that_work_ends_with_has_a_sentence():
     reasons = {"NOT_FAILED", "INPUT_GONE", "KIND_GONE"}  # of NOT_RETRYABLE
-    no_codes = {"GET", "HEAD", "OPTIONS", "POST", "INVALID_INPUT"}  # that has its sentences by field
+    no_codes = {"GET", "HEAD", "OPTIONS", "POST", "NFKC", "OIL", "INVALID_INPUT"}  # that has its sentences by field
     for code in sorted({*codes_in("jobs", "runner", "recovery", "web", "api", "pages")} - FOR_OPERATORS - no_codes):
         assert code in messages._ERRORS or code in messages._REFUSALS or code in reasons, code
 
@@ -301,6 +301,8 @@ def test_every_incident_is_documented():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "incidents.record":
                 code, module = node.args[2], importlib.import_module(f"webapp.{name}")
                 recorded.add(code.value if isinstance(code, ast.Constant) else attrgetter(ast.unparse(code))(module))
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "_deed":
+                recorded.add(f"OPERATOR_{node.args[0].value}")
     assert recorded == documented
 
 

@@ -221,6 +221,13 @@ def of_all_browsers(world):
     return lambda: accounts.sign_out_everywhere(world.user)
 
 
+@scenario("incidents.deed")
+def a_deed(world):
+    by = {"id": world.other, "email": "b@example.org"}
+    return lambda: incidents.deed("OPERATOR_TOKEN", by, "access token removed",
+                                  lambda: accounts.set_token(world.user, None), user_id=world.user)
+
+
 @scenario("accounts.set_admin")
 def one_operator_of_two(world):
     accounts.make_first_admin(world.user)

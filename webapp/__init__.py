@@ -40,6 +40,7 @@ def _create_app(settings):
     settings.ready_folders()
     app = Flask(__name__)
     app.request_class = web.UploadRequest
+    app.url_map.converters["int"] = web.StoredNumber
     app.session_interface = web.Sessions()
     app.settings, app.kinds, app.status_of = settings, kinds, status_of
     app.runner = None  # of the service, where one is started
@@ -49,7 +50,8 @@ def _create_app(settings):
     app.config.update(
         SECRET_KEY=settings.signing_key(), SESSION_COOKIE_NAME="ainori", SESSION_COOKIE_SAMESITE="Lax", SESSION_REFRESH_EACH_REQUEST=False,
         SESSION_COOKIE_SECURE=settings.production, PERMANENT_SESSION_LIFETIME=timedelta(days=accounts.SESSION_DAYS),
-        MAX_CONTENT_LENGTH=settings.max_upload_mb * 1024 * 1024 + web.FORM_OVERHEAD_BYTES,
+        MAX_CONTENT_LENGTH=settings.max_upload_mb * 1024 * 1024 + max(
+            map(forms.text_bytes_max, kinds.values()), default=forms.TEXT_BYTES_MIN),
         WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None, BABEL_DEFAULT_LOCALE="en",
         BABEL_TRANSLATION_DIRECTORIES=str(ROOT / "webapp" / "translations"))
     app.json.ensure_ascii = False
@@ -85,8 +87,9 @@ _STATUS = {
     "LINK_EXPIRED": 410, "ADMIN_EXISTS": 410,
     "NOT_FOUND": 404, "UNKNOWN_KIND": 404, "JOB_IN_FLIGHT": 409, "PRICE_DIFFERS": 409, "ALREADY_FINAL": 409, "NOT_RETRYABLE": 409,
     "MONEY_DIFFERS": 409, "STATEMENT_MOVED": 409, "LAST_ADMIN": 409,
-    "FILE_TOO_LARGE": 413, "UNSUPPORTED_MEDIA_TYPE": 415, "IDEMPOTENCY_KEY_REUSED": 422, "RATE_LIMITED": 429,
-    "BUSY": 503, "QUEUE_FULL": 503, "TOO_MANY_STREAMS": 503, "SHUTTING_DOWN": 503, "KIND_PAUSED": 503, "STORAGE_UNAVAILABLE": 503,
+    "FILE_TOO_LARGE": 413, "TEXT_TOO_LARGE": 413, "UNSUPPORTED_MEDIA_TYPE": 415, "IDEMPOTENCY_KEY_REUSED": 422, "RATE_LIMITED": 429,
+    "BUSY": 503, "QUEUE_FULL": 503, "TOO_MANY_STREAMS": 503, "SHUTTING_DOWN": 503, "KIND_PAUSED": 503,
+    "KIND_FAILED": 503, "STORAGE_UNAVAILABLE": 503,
 }
 
 

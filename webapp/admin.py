@@ -60,6 +60,10 @@ def _by():
     return g.viewer["email"]
 
 
+def _deed(code, what, act, **about):
+    return incidents.deed(f"OPERATOR_{code}", g.viewer, what, act, **about)
+
+
 # ------------------------------------------------------------------------------------ at a glance
 
 @blueprint.get("")
@@ -140,7 +144,30 @@ def _workers():
             for row in workers.listing(SHOWN_MAX)]
 
 
-# ------------------------------------------------------------------------------------ one piece of work
+@blueprint.get("/search")
+def search():
+    """A piece of work, by what its owner or a page says of it; else people."""
+    typed = request.args.get("q", "").strip()
+    found = jobs.find(typed)
+    return redirect(url_for("admin.work", job_id=found["id"]) if found else url_for("admin.users", q=typed), 303)
+
+
+# ------------------------------------------------------------------------------------ work
+
+@blueprint.get("/jobs")
+def all_work():
+    found = jobs.listing(before=request.args.get("before"), limit=USERS_MAX + 1)
+    next_href = url_for("admin.all_work", before=found[USERS_MAX - 1]["id"]) if len(found) > USERS_MAX else None
+    return render_template("admin/all_work.html", work=_listed(found[:USERS_MAX]), next_href=next_href)
+
+
+def _listed(found):
+    """Lines of a list of work."""
+    return [{"title": _title(row["kind"]), "number": row["number"], "href": url_for("admin.work", job_id=row["id"]),
+             "asked_by": _name_of(accounts.by_id(row["user_id"])), "created_at": row["created_at"], "cost": row["cost"],
+             "badge": messages.badge(row, "checking" if row["settlement"] == "due" else None),
+             "status_label": messages.status_label(row)} for row in jobs.poll_listed(found)]
+
 
 @blueprint.get("/jobs/<job_id>")
 def work(job_id):
@@ -191,6 +218,7 @@ def cancel(job_id):
             return _("The person who asked has cancelled %(number)s already; it ends when its worker hears of it.",
                      number=job["number"])
         job = jobs.get(job_id)
+        _deed("STOP", "stopped", lambda: None, job_id=job_id)  # a stop may wait: no verb
         if job["status"] in jobs.IN_FLIGHT:
             return _("%(number)s is asked to stop; it ends when its worker hears of it.", number=job["number"])
         return _("%(number)s is stopped. %(money)s", number=job["number"],
@@ -201,9 +229,10 @@ def cancel(job_id):
 @blueprint.post("/jobs/<job_id>/settle")
 def settle(job_id):
     def act():
-        job, note, keep = _job(job_id), _typed("note", _("Why")), request.form.get("decision") == "keep"
+        job, note, keep, by = _job(job_id), _typed("note", _("Why")), request.form.get("decision") == "keep", _by()
         try:
-            settlement = jobs.settle_by_hand(job_id, keep=keep, by=_by(), note=note)
+            settlement = _deed("SETTLE", f"{'keep' if keep else 'return'}: {note}", job_id=job_id,
+                               act=lambda: jobs.settle_by_hand(job_id, keep=keep, by=by, note=note))
         except AlreadyFinal:
             return _("%(number)s was decided before.", number=job["number"])
         job = jobs.get(job_id)
@@ -243,6 +272,7 @@ def _incidents(rows):
         job = jobs.get(row["job_id"]) if row["job_id"] else None
         shown.append({**dict(row), "number": job and job["number"],
                       "href": job and url_for("admin.work", job_id=job["id"]),
+                      "person": _name_of(accounts.by_id(row["user_id"])) if row["user_id"] and not job else None,
                       "severity_label": {"info": _("note"), "warning": _("warning")}.get(row["severity"], _("critical")),
                       "is_open": row["acknowledged_at"] is None and row["resolved_at"] is None})
     return shown
@@ -277,13 +307,13 @@ def acknowledge_all():
 
 @blueprint.get("/users")
 def users():
-    search = request.args.get("q", "").strip()
-    found = accounts.listing(search, web.stored_number(request.args.get("before", "")), USERS_MAX + 1)
+    wanted = request.args.get("q", "").strip()
+    found = accounts.listing(wanted, web.stored_number(request.args.get("before", "")), USERS_MAX + 1)
     older = found[USERS_MAX - 1]["id"] if len(found) > USERS_MAX else None
     return render_template(
-        "admin/users.html", search=search, count=accounts.count(),
+        "admin/users.html", search=wanted, count=accounts.count(),
         users=[{**_account_facts(row), "href": url_for("admin.user", user_id=row["id"])} for row in found[:USERS_MAX]],
-        next_href=older and url_for("admin.users", before=older, **({"q": search} if search else {})))
+        next_href=older and url_for("admin.users", before=older, **({"q": wanted} if wanted else {})))
 
 
 def _account_facts(user):
@@ -311,6 +341,7 @@ def _user_page(user_id, link=None):
         "admin/user.html", user=_account_facts(found), link=link, last_entry=ledger.last_entry(user_id),
         reset_hours=accounts.RESET_HOURS, points_max=ledger.POINTS_MAX, text_max=TEXT_CHARACTERS_MAX,
         entries=web.movements(entries[:USERS_MAX], "admin.work"),
+        work=_listed(jobs.listing(user_id, limit=SHOWN_MAX)),
         next_href=url_for("admin.user", user_id=user_id, before=entries[USERS_MAX - 1]["id"])
         if len(entries) > USERS_MAX else None)
 
@@ -333,7 +364,8 @@ def grant(user_id):
         note = _typed("note", _("Why"))
         # What was seen, so that a second press of the button, or a second operator, does not add them again.
         seen = web.stored_number(request.form.get("after", ""))
-        balance = ledger.grant(user_id, n, note, after=-1 if seen is None else seen)
+        balance = _deed("GRANT", f"{n} points: {note}", user_id=user_id, act=lambda: ledger.grant(
+            user_id, n, note, after=-1 if seen is None else seen))
         return _("%(points)s added for %(person)s (balance %(balance)s).", points=messages.points(n), person=person["email"],
                  balance=balance)
     return _act(url_for("admin.user", user_id=user_id), act)
@@ -342,15 +374,18 @@ def grant(user_id):
 @blueprint.post("/user/<int:user_id>/reset")
 def reset(user_id):
     """A link that sets a new password, shown in this answer and never again."""
-    person, token = _person(user_id), secrets.token_urlsafe(32)
-    accounts.set_reset(person["id"], token)
-    return _user_page(user_id, link=request.host_url.rstrip("/") + url_for("auth.reset", token=token))
+    _person(user_id)
+    token = secrets.token_urlsafe(32)
+    _deed("RESET_LINK", "a link that sets a new password", lambda: accounts.set_reset(user_id, token), user_id=user_id)
+    return _user_page(user_id, link=(current_app.settings.site_url or request.host_url).rstrip("/") + url_for(
+        "auth.reset", token=token))
 
 
 @blueprint.post("/user/<int:user_id>/token")
 def remove_token(user_id):
     def act():
-        accounts.set_token(_person(user_id)["id"], None)
+        _person(user_id)
+        _deed("TOKEN", "access token removed", lambda: accounts.set_token(user_id, None), user_id=user_id)
         return _("The access token no longer works.")
     return _act(url_for("admin.user", user_id=user_id), act)
 
@@ -359,16 +394,22 @@ def remove_token(user_id):
 def sign_out(user_id):
     def act():
         person = _person(user_id)
-        accounts.sign_out_everywhere(user_id)
+        _deed("SIGN_OUT", "signed out everywhere", lambda: accounts.sign_out_everywhere(user_id), user_id=user_id)
         return _("%(person)s is signed out in every browser.", person=person["email"])
     return _act(url_for("admin.user", user_id=user_id), act)
 
 
 @blueprint.post("/user/<int:user_id>/operator")
 def operator(user_id):
+    """What gives the most power, or takes it, needs the password of whoever does it."""
     def act():
         person, make = _person(user_id), request.form.get("make") == "1"
-        accounts.set_admin(user_id, make)
+        current_app.sign_in_limit.check()
+        if not accounts.is_password(g.viewer, request.form.get("current_password", "")):
+            raise InvalidInput([{"field": "current_password", "type": "value_error", "facts": {}, "message": {
+                messages.language(): _("This is not your password.")}}])
+        _deed("ROLE", "made an operator" if make else "no longer an operator", user_id=user_id,
+              act=lambda: accounts.set_admin(user_id, make))
         if make:
             return _("%(person)s is an operator now.", person=person["email"])
         return _("%(person)s is no longer an operator.", person=person["email"])
@@ -396,8 +437,9 @@ def kinds():
 @blueprint.post("/kinds/<name>/pause")
 def pause(name):
     def act():
-        kind, note = web.kind_named(name), request.form.get("note", "").strip()[:TEXT_CHARACTERS_MAX]
-        jobs.pause_kind(kind.name, _by(), note)
+        web.kind_named(name)
+        by, note = _by(), request.form.get("note", "").strip()[:TEXT_CHARACTERS_MAX]
+        _deed("PAUSE", f"{name} paused{': ' * bool(note)}{note}", lambda: jobs.pause_kind(name, by, note))
         return _("%(title)s is paused: nothing new is taken, and what is in progress goes on.", title=_title(name))
     return _act(url_for("admin.kinds"), act)
 
@@ -405,7 +447,8 @@ def pause(name):
 @blueprint.post("/kinds/<name>/resume")
 def resume(name):
     def act():
-        jobs.resume_kind(name)
+        if name in jobs.pauses():
+            _deed("PAUSE", f"{name} resumed", lambda: jobs.resume_kind(name))
         return _("%(title)s takes new requests again.", title=_title(name))
     return _act(url_for("admin.kinds"), act)
 

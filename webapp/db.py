@@ -51,8 +51,9 @@ def open_store(path, *, schema, migrations, busy_seconds=5.0, may_create=True):
     """Open the file (creating or migrating it first) and make it this process's store."""
     global store
     close_store()
-    prepare(Path(path), Path(schema), Path(migrations), may_create=may_create)
-    store = Store(Path(path), busy_seconds)
+    path = Path(path).resolve()  # what lies beside it is found from any folder: Flask takes relative ones from its own
+    prepare(path, Path(schema), Path(migrations), may_create=may_create)
+    store = Store(path, busy_seconds)
     return store
 
 

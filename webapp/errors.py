@@ -54,6 +54,18 @@ class Refuse(AinoriError):
         super().__init__(**facts)
 
 
+class TextTooLarge(AinoriError):
+    """More text was sent than is taken; there is no file to blame."""
+
+    code = "TEXT_TOO_LARGE"
+
+
+class KindFailed(AinoriError):
+    """A function of the kind's own failed before anything was stored; an incident tells the operator."""
+
+    code = "KIND_FAILED"
+
+
 class UnknownKind(AinoriError):
     code = "UNKNOWN_KIND"
 

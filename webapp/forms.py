@@ -15,6 +15,9 @@ from webapp.errors import SettingsError
 # Form fields that are ours, not the kind's.
 RESERVED_FIELDS = {"csrf_token", "form_key", "price", "sample"}
 TEXTAREA_FROM_CHARACTERS = 300
+# Of a form's text. Any kind takes the least; what more its declared lengths may need, up to the most.
+TEXT_BYTES_MIN, TEXT_BYTES_MAX = 1_000_000, 4_000_000
+CHARACTER_BYTES_MAX = 4  # in UTF-8
 _BY_FORMAT = {"email": "email", "uri": "url", "tel": "tel", "date": "date", "time": "time", "date-time": "datetime-local",
               "binary": None, "password": None}  # bytes come as files; a secret would lie in the database
 _LINES = {"text", "textarea", "email", "url", "tel", "date", "time", "datetime-local", "number"}
@@ -49,6 +52,16 @@ def refuse_what_cannot_be_filled(kind):
         if control.type is None and control.required:
             refuse(f"has a param {control.name!r} that no form can ask for: make it simpler, or give it a default "
                    "(then only the API takes it).")
+        if control.shape.get("maxLength", 0) * CHARACTER_BYTES_MAX > TEXT_BYTES_MAX:
+            refuse(f"has a param {control.name!r} of up to {control.shape['maxLength']} characters: at most "
+                   f"{TEXT_BYTES_MAX // CHARACTER_BYTES_MAX} can be sent. Take a file instead.")
+
+
+def text_bytes_max(kind):
+    """How much text is taken for this kind, in bytes."""
+    needed = sum(CHARACTER_BYTES_MAX * control.shape.get("maxLength", 0) * (control.shape.get("maxItems") or 1)
+                 for control in controls(kind).values())
+    return min(TEXT_BYTES_MAX, TEXT_BYTES_MIN + needed)
 
 
 def controls(kind):
@@ -155,7 +168,8 @@ def read(kind, texts):
             raw[name] = _read(control, given[-1])
         elif control.nullable:
             raw[name] = None
-        elif control.type in ("text", "textarea") and "format" not in control.shape and not control.required:
+        elif control.type in ("text", "textarea") and "format" not in control.shape and not control.required \
+                and control.spec.get("default") != "":  # which may break a law that holds for what is filled in
             raw[name] = ""
     return raw
 
@@ -197,8 +211,8 @@ def _field(control, lang, texts, file, error):
         shown = [text.replace("\r\n", "\n") for text in texts]
         value = shown if listed else shown[-1]
     required = control.required and (not listed or shape.get("minItems", 0) > 0)
-    must = required or spec.get("default") not in (None, "") and control.type not in (
-        "text", "textarea", "checkbox", "lines", "checkboxes", "file") and not control.nullable
+    untyped = ("checkbox", "lines", "checkboxes", "file", *(() if shape.get("minLength") else ("text", "textarea")))
+    must = required or spec.get("default") not in (None, "") and control.type not in untyped and not control.nullable
     blank = [("", labels.get(""))] if control.type == "select" and (control.nullable or "default" not in spec) else []
     return {
         "name": control.name, "label": spec.get("title") or control.name.replace("_", " ").capitalize(),
@@ -218,10 +232,13 @@ def _default(control):
     default = control.spec.get("default")
     if control.type in ("lines", "checkboxes"):
         return [as_text(entry) for entry in default or ()]
+    text = as_text(default)
     if control.type == "datetime-local" and default:
         at = datetime.fromisoformat(default)
-        return at.astimezone(UTC).replace(tzinfo=None).isoformat() if at.tzinfo else default
-    return as_text(default)
+        text = at.astimezone(UTC).replace(tzinfo=None).isoformat() if at.tzinfo else default
+    if control.type in ("datetime-local", "time"):  # a browser's clock has no zone, and ends at milliseconds
+        text = re.sub(r"(:\d\d)(\.\d{3})?\d*(Z|[+-]\d\d:\d\d)?$", r"\1\2", text)
+    return text
 
 
 def _bounds(shape):

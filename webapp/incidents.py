@@ -39,6 +39,19 @@ def record(severity, scope, code, detail, job_id=None, user_id=None):
 
 
 @db.verb
+def deed(code, by, what, act, *, job_id=None, user_id=None):
+    """Do what an operator asked for (``act``, a function that does not yield) and note who did what, in one
+    transaction. Nobody needs to look at the note: it stands among those that were seen. Returns what ``act`` does.
+
+    ``by``: the operator's row. ``job_id``, ``user_id``: whom or what it was done to."""
+    done = act()
+    db.execute("INSERT INTO incidents (severity, scope, code, detail, job_id, user_id, acknowledged_at) "
+               f"VALUES ('info', 'admin', ?, ?, ?, ?, {db.NOW})",
+               (code, f"{by['email']} (user {by['id']}): {what}", job_id, user_id))
+    return done
+
+
+@db.verb
 def resolve(job_id, code):
     """The incident has come right by itself."""
     db.execute(f"UPDATE incidents SET resolved_at = {db.NOW} WHERE job_id = ? AND code = ? AND resolved_at IS NULL",

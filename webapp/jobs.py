@@ -12,10 +12,12 @@ import hashlib
 import json
 import logging
 import os
+import re
 import secrets
 import sqlite3
 import statistics
 import time
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +28,14 @@ from pydantic import ValidationError
 
 from webapp import commands, db, incidents, ledger, workers
 from webapp.errors import (
+    AinoriError,
     AlreadyFinal,
     Busy,
+    CommandFailed,
     IdempotencyKeyReused,
     InvalidInput,
     JobInFlight,
+    KindFailed,
     KindPaused,
     InsufficientPoints,
     LoginRequired,
@@ -170,7 +175,7 @@ class Submission:
 
 
 def parse(kind, raw, files=()):
-    """The params as the kind's model, from JSON values or form texts. Raises ``InvalidInput``.
+    """The params as the kind's model, from JSON values or form texts. Raises ``InvalidInput``, ``KindFailed``.
 
     ``files``: ``{field: Received}``.
     """
@@ -182,6 +187,10 @@ def parse(kind, raw, files=()):
             raise InvalidInput([{"field": name, "type": "model_type", "facts": {}, "message": "not a file"}])
     for name, received in files.items():
         values[name] = received.upload.model_dump()
+    return _said(kind, "params", _validated, kind, values)
+
+
+def _validated(kind, values):
     try:
         return kind.params.model_validate(values)
     except ValidationError as error:
@@ -197,24 +206,43 @@ def parse(kind, raw, files=()):
 def order(kind, params, asker, *, settings, files=(), idempotency_key=None, retry_of=None, shown_price=None):
     """Check the request in all that needs no transaction. ``shown_price``: what a page said it costs, as text.
 
-    Raises ``LoginRequired``, ``PriceDiffers`` or the kind's refusal.
+    Raises ``LoginRequired``, ``PriceDiffers``, the kind's refusal, or ``KindFailed``.
     """
-    cost = kind.cost(params) if callable(kind.cost) else kind.cost
-    if not isinstance(cost, int) or cost < 0:
-        raise TypeError(f"the cost of {kind.name!r} must be a whole number of points, 0 or more, not {cost!r}")
+    cost = _said(kind, "cost", _price, kind, params)
     if cost > 0 and asker.is_guest:
         raise LoginRequired(cost=cost)
     if shown_price is not None and cost > 0 and shown_price != str(cost):
         raise PriceDiffers(cost=cost)
     text = _storable(params)
     if kind.check is not None:
-        kind.check(_Check(asker.lang, settings, dict(files)), params)
-    share_key = kind.share_key(params) if kind.share_key else None
+        _said(kind, "check", kind.check, _Check(asker.lang, settings, dict(files)), params)
+    share_key = _said(kind, "share_key", kind.share_key, params) if kind.share_key else None
     return Order(
         kind=kind, asker=asker, params=text, params_hash=_hash(kind.name, text), cost=cost,
         share_key=None if share_key is None else _hash(kind.name, str(share_key)),
         exclusive_key=exclusive_key(kind, asker.user_id),
         idempotency_key=idempotency_key, retry_of=retry_of)
+
+
+def _said(kind, name, function, *args):
+    """What a function of the kind's own says. Its bug is the operator's affair: an incident, and ``KindFailed``."""
+    try:
+        return function(*args)
+    except Exception as error:
+        if isinstance(error, AinoriError) and not isinstance(error, CommandFailed):
+            raise
+        if isinstance(error, OSError) and db.is_disk(error):
+            raise
+        log.exception("the kind %s failed in its %s", kind.name, name)
+        incidents.record("warning", "kinds", "KIND_FAILED", f"{kind.name}: {type(error).__name__} in its {name}")
+        raise KindFailed(kind=kind.name) from error
+
+
+def _price(kind, params):
+    cost = kind.cost(params) if callable(kind.cost) else kind.cost
+    if not isinstance(cost, int) or not 0 <= cost <= ledger.POINTS_MAX:
+        raise TypeError(f"the cost of {kind.name!r} must be a whole number of points from 0 to {ledger.POINTS_MAX}, not {cost!r}")
+    return cost
 
 
 def _storable(params):
@@ -696,12 +724,11 @@ def retryable(job):
 
 
 def price_again(kind, job):
-    """What this job's input would cost now, or ``None`` where it no longer loads."""
+    """What this job's input would cost now, or ``None`` where that cannot be said."""
     try:
-        params = kind.params.model_validate_json(job["params"])
-    except Exception:  # whatever a kind's own checks do with params of another version
+        return _price(kind, kind.params.model_validate_json(job["params"]))
+    except Exception:  # whatever a kind's own code does with params of another version
         return None
-    return kind.cost(params) if callable(kind.cost) else kind.cost
 
 
 def retry(kind, job, asker, *, settings, max_pending, form_key=None, shown_price=None):
@@ -984,8 +1011,10 @@ def is_id(text):
 
 
 def find(text):
-    """The job with this id or number (as a person types it), or ``None``."""
-    return db.one("SELECT * FROM jobs WHERE id = ? OR number = ?", (text.strip().lower(), text.strip().upper()))
+    """The job with this id or number, or ``None``. As a person types it: in any case, wide letters, with or without
+    blanks and dashes, and O, I, L for what looks like them."""
+    typed = re.sub(r"[\W_]", "", unicodedata.normalize("NFKC", text)).upper().translate(str.maketrans("OIL", "011"))
+    return db.one("SELECT * FROM jobs WHERE id = ? OR number = ?", (typed.lower(), f"{typed[:4]}-{typed[4:]}"))
 
 
 def _watched(job_id, user_id):

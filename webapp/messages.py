@@ -142,6 +142,10 @@ _REFUSALS = {
     "IDEMPOTENCY_KEY_REUSED": lambda f: _("This key was used for another request. Use a new key. No points were used."),
     "FILE_TOO_LARGE": lambda f: _("The file is too large: at most %(limit)s MB. Nothing was stored.",
                                   limit=f.get("limit_mb")),
+    "TEXT_TOO_LARGE": lambda f: _("This is more text than can be sent at once: at most %(limit)s MB. Nothing was started.",
+                                  limit=f.get("limit_mb")),
+    "KIND_FAILED": lambda f: _("This cannot be started at the moment: something is wrong with it on our side, which has been "
+                               "recorded for the operator. No points were used."),
     "UNSUPPORTED_MEDIA_TYPE": lambda f: _("Send JSON, or a form with the file. Nothing was stored."),
     "RATE_LIMITED": lambda f: ngettext(
         "Too many requests from your address. Please wait %(num)s minute and try again. Nothing was started.",
@@ -190,13 +194,15 @@ def _number(bound):
 
 def _choices(expected):
     """Pydantic's ``'a', 'b' or 3`` without its English."""
-    named = re.findall(r"'([^']*)'", expected) or re.split(", | or ", expected)
+    named = [quoted or bare for _quote, quoted, bare in re.findall(
+        r"""(?:^|, | or )(?:(['"])(.*?)\1|([^'",]+?))(?=$|, | or )""", expected)]
     return ("、" if language() == "ja" else ", ").join(named)
 
 
 _FIELD_MESSAGES = {
     "missing": lambda f: _("This is needed."),
-    "string_too_short": lambda f: _("This is needed."),
+    "string_too_short": lambda f: _("At least %(n)s characters.", n=_number(f["min_length"])) if f["min_length"] > 1
+    else _("This is needed."),
     "string_too_long": lambda f: _("At most %(n)s characters.", n=_number(f["max_length"])),
     "string_type": lambda f: _("This must be text."),
     "string_unicode": lambda f: _("This must be text."),

@@ -397,7 +397,7 @@ def language():
 def _context():
     viewer = g.get("viewer")
     context = {"site_name": current_app.settings.site_name, "lang": messages.language(), "viewer": None,
-               "balance": None, "unseen": [], "support_contact": current_app.settings.support_contact,
+               "this_page": web.this_page(), "balance": None, "unseen": [], "support_contact": current_app.settings.support_contact,
                "registration_open": current_app.settings.registration == "open"}
     if viewer is None:
         return context
@@ -434,7 +434,7 @@ def _error(error):
     if request.endpoint == "pages.submit" and request.view_args["kind"] in current_app.kinds:
         return _form_again(current_app.kinds[request.view_args["kind"]], refusal, status)
     heading = {404: _("This page does not exist"), 410: _("This link no longer works"), 403: _("Not accepted"),
-               413: _("The file is too large"), 429: _("Too many requests"),
+               413: _("Too much was sent"), 429: _("Too many requests"),
                503: _("Not available at the moment")}.get(status, _("This did not work"))
     page = render_template("pages/error.html", **{
         "heading": heading, "sentence": messages.refusal(refusal, current_app.settings.support_contact),

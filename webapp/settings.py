@@ -56,6 +56,7 @@ SETTINGS = (
     Setting("SECRET_KEY", "", "signs cookies; made once and kept beside the database if empty", secret=True),
     Setting("DATABASE_PATH", "data/ainori.db", "the single file; its folder holds uploads/, files/, workers/"),
     Setting("SITE_NAME", "Ainori", "what the pages call this site"),
+    Setting("SITE_URL", "", "where people find this site, for the links that the log and the command line give"),
     Setting("SUPPORT_CONTACT", "", "address or URL in the 'contact support' sentence"),
     Setting("REGISTRATION", "open", "whether people can make an account by themselves", choices=("open", "closed")),
     Setting("WELCOME_POINTS", 3, "granted once, at registration", least=0),
@@ -166,6 +167,8 @@ class Settings:
         for n, url in enumerate(self.alert_channels(), 1):
             if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://\S", url):  # it may hold a password: it is not shown
                 raise SettingsError(f"ALERT_URLS: number {n} is no Apprise URL, like mailto://… or json://….")
+        if self.site_url and not re.fullmatch(r"https?://[^/?#@\s]+/?", self.site_url):
+            raise SettingsError(f"SITE_URL={self.site_url!r} must be like https://example.org, and nothing after that.")
         if self.port > 65535:
             raise SettingsError(f"PORT={self.port} must be at most 65535.")
         if self.database_path == ":memory:":
@@ -176,7 +179,10 @@ class Settings:
                                 "database) or set one of at least 32 characters.")
 
     def address(self, path):
-        """Where a page of this site is found, for somebody at a terminal: behind a host's proxy only they know its name."""
+        """Where a page of this site is found, for somebody at a terminal: behind a host's proxy only they, or SITE_URL,
+        know its name."""
+        if self.site_url:
+            return self.site_url.rstrip("/") + path
         if self.production:
             return f"https://(your site){path}"
         host = "localhost" if self.host in ("127.0.0.1", "::1", "0.0.0.0", "::") else self.host

@@ -6,6 +6,7 @@ import os
 import secrets
 import time
 from dataclasses import replace
+from urllib.parse import urlencode
 
 import gevent
 from babel import Locale
@@ -18,6 +19,7 @@ from limits import parse as parse_rate
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge
+from werkzeug.routing import IntegerConverter
 
 from webapp import accounts, db, forms, jobs, ledger, messages, workers
 from webapp.errors import (
@@ -31,14 +33,14 @@ from webapp.errors import (
     RateLimited,
     SessionRequired,
     StorageUnavailable,
+    TextTooLarge,
     TokenRequired,
     UnknownKind,
     UnsupportedMediaType,
 )
 from webapp.kinds import LANGUAGES, Upload, in_language
 
-JSON_BYTES_MAX = 1_000_000
-FORM_OVERHEAD_BYTES = 1_000_000
+JSON_BYTES_MAX = forms.TEXT_BYTES_MIN
 # What of a refused upload is still read (and thrown away), so that the browser gets to see the answer.
 DISCARDED_BYTES_MAX = 200_000_000
 DISCARD_SECONDS_MAX = 20
@@ -136,6 +138,12 @@ class Incoming:
             pass  # a folder that became read-only: expiry deletes it
 
 
+class StoredNumber(IntegerConverter):
+    """``<int:…>`` in an address: what cannot be a row's number is no address of ours."""
+
+    regex = "[0-9]{1,18}"
+
+
 class UploadRequest(Request):
     """A request whose files never pass through memory whole."""
 
@@ -164,12 +172,15 @@ def discard_incoming(_error=None):
 
 def received(kind):
     """``(raw params, {field: Received})`` of this request, JSON or form. Raises ``InvalidInput``, ``FileTooLarge``,
-    ``UnsupportedMediaType``."""
+    ``TextTooLarge``, ``UnsupportedMediaType``."""
     if request.mimetype == "application/json" or not _has_body():
         return _from_json(), {}
     if request.mimetype not in ("multipart/form-data", "application/x-www-form-urlencoded"):
         raise UnsupportedMediaType()
-    raw, files = forms.read(kind, request.form.to_dict(flat=False)), {}
+    texts, bytes_max = request.form.to_dict(flat=False), forms.text_bytes_max(kind)
+    if sum(len(text.encode()) for given in texts.values() for text in given) > bytes_max:
+        raise TextTooLarge(limit_mb=bytes_max // 10**6)
+    raw, files = forms.read(kind, texts), {}
     for name, part in request.files.items():
         if not part.filename and not part.stream.size:
             continue  # the browser sends an empty part for a field left empty
@@ -279,11 +290,16 @@ def _refuse_forged():
 
 
 def limit_body():
-    """Only a form with a file may be large. A page's is read to its end where the file is too large, within reason:
+    """Only a form in parts may be large. A page's is read to its end where something is too large, within reason:
     the form comes back with what was typed."""
-    if request.mimetype != "multipart/form-data":
-        request.max_content_length = JSON_BYTES_MAX
-    elif request.endpoint == "pages.submit":
+    if request.mimetype != "multipart/form-data":  # it is decoded at once, in which time nobody else is served
+        request.max_content_length = request.max_form_memory_size = JSON_BYTES_MAX
+        return
+    named = request.view_args or {}
+    kind = current_app.kinds.get(named.get("kind", named.get("name")))
+    request.max_form_memory_size = JSON_BYTES_MAX if kind is None else forms.text_bytes_max(kind)
+    if request.endpoint == "pages.submit":
+        request.max_form_memory_size = forms.TEXT_BYTES_MAX
         request.max_content_length = max(DISCARDED_BYTES_MAX, request.max_content_length)
 
 
@@ -516,8 +532,7 @@ def as_refusal(error):
     if isinstance(error, AinoriError) and (status := current_app.status_of(error)) != 500:
         return error, status
     if isinstance(error, RequestEntityTooLarge):
-        is_form = request.mimetype == "multipart/form-data"
-        return FileTooLarge(limit_mb=current_app.settings.max_upload_mb if is_form else JSON_BYTES_MAX // 10**6), 413
+        return _too_large(), 413
     refusal = AinoriError()
     if isinstance(error, HTTPException):
         refusal.code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.code, "BAD_REQUEST")
@@ -533,6 +548,15 @@ def as_refusal(error):
         return StorageUnavailable(reason="database"), 503
     current_app.logger.exception("%s %s failed", request.method, request.path)
     return refusal, 500
+
+
+def _too_large():
+    """What of a body was too large: the file, if one came or the form was not even begun to be read, or its text."""
+    limit_mb, in_parts = current_app.settings.max_upload_mb, request.mimetype == "multipart/form-data"
+    unread = (request.content_length or 0) > request.max_content_length
+    if in_parts and (unread or any(part.size > limit_mb * 1024 * 1024 for part in g.get("incoming", ()))):
+        return FileTooLarge(limit_mb=limit_mb)
+    return TextTooLarge(limit_mb=(request.max_form_memory_size if in_parts else request.max_content_length) // 10**6)
 
 
 def read_to_the_end(answer):
@@ -579,15 +603,36 @@ def retry_seconds_of(error, status):
     """The Retry-After of a refusal, or ``None``."""
     if "retry_after_seconds" in error.facts:
         return error.facts["retry_after_seconds"]
-    return {"KIND_PAUSED": 300, "QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}.get(error.code, 10) if status == 503 else None
+    known = {"KIND_PAUSED": 300, "KIND_FAILED": 300, "QUEUE_FULL": 30, "SHUTTING_DOWN": 5, "BUSY": 2}
+    return known.get(error.code, 10) if status == 503 else None
 
 
 def local_path(path):
-    """A path on this site; the start page for anything that might lead elsewhere (``//evil``, ``/\\t/evil``)."""
+    """A path on this site to go to; the start page for anything that might lead elsewhere (``//evil``, ``/\\t/evil``).
+    Of an address that only takes forms, the nearest above it that shows a page."""
     path = path or "/"
     if path[:1] != "/" or path[1:2] in ("/", "\\") or any(ord(char) <= 32 or char == "\\" for char in path):
         return "/"
-    return path
+    addresses, (shown, _mark, _query) = current_app.url_map.bind(""), path.partition("?")
+    if not (methods := addresses.allowed_methods(shown)) or "GET" in methods:
+        return path
+    while "GET" not in addresses.allowed_methods(shown):
+        shown = shown.rpartition("/")[0] or "/"
+    return shown
+
+
+def this_page():
+    """The path that shows this page again, also where a form was answered: its hidden fields then say what the query did."""
+    if request.query_string:
+        return local_path(request.full_path)
+    kept = {}
+    if request.method == "POST" and request.mimetype == "application/x-www-form-urlencoded":
+        try:
+            kept = {name: text for name in ("next", "token") if (text := request.form.get(name))}
+        except HTTPException:
+            pass  # it could not be read: that is what the page says
+    path = local_path(request.path)
+    return f"{path}?{urlencode(kept)}" if kept and path == request.path else path
 
 
 def stored_number(text):
