@@ -152,5 +152,5 @@ if "TEST_START_PATIENCE_SECONDS" in os.environ:
     service.START_PATIENCE_SECONDS = float(os.environ["TEST_START_PATIENCE_SECONDS"])
 if "TEST_STREAM_SECONDS" in os.environ:
     from webapp import live
-    live.COMMENT_SECONDS = live.LOOK_SECONDS = 0.1
+    live.ALIVE_SECONDS = live.LOOK_SECONDS = 0.1
     live.STREAM_SECONDS_MAX = float(os.environ["TEST_STREAM_SECONDS"])

@@ -304,6 +304,16 @@ def cancel_sentence(job, joined, money, others):
     return _("Nothing has been used: if you cancel now, no points are used.") if job["cost"] else _("This is free.")
 
 
+def cancelling_sentence(job, joined):
+    """What is said once a cancellation stands, until the work has ended."""
+    return _("It is being stopped.") if joined else _("You asked to cancel; it is being stopped.")
+
+
+def others_sentence(n):
+    return ngettext("Shared with %(num)s other: it is done once, for both of you.",
+                    "Shared with %(num)s others: it is done once, for all of you.", n)
+
+
 def if_stopped_sentence(goes_on, outcome, n):
     """What would become of paid work and its points if the server stopped now (``jobs.if_stopped``)."""
     if goes_on and outcome == "none":
@@ -487,8 +497,8 @@ _EVENTS = {
 
 # ---------------------------------------------------------------------------------- the Job as JSON
 
-def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
-    """A job as the contract shows it to this person."""
+def job_json(job, viewer_id, kinds, support_contact="", with_result=True, with_notes=True):
+    """A job as the contract shows it to this person. ``with_notes``: with what only its own page has to say."""
     kind = kinds.get(job["kind"])
     # Not in a stream or a list, where it would be said once and stand while the queue moves on.
     before = jobs.place(job) if with_result and job["status"] == "pending" and not job["attempt"] else 0
@@ -509,9 +519,25 @@ def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
         "files": [{"name": file["name"], "media_type": file["media_type"], "size_bytes": file["size_bytes"],
                    "href": f"{path}/files/{file['name']}"} for file in jobs.files(job["id"])]
         if job["status"] == "succeeded" else [],
+        **_notes(job, viewer_id, money, with_notes),
         "retry_of": job["retry_of"], "cancel_requested_at": job["cancel_requested_at"], "created_at": job["created_at"],
         "started_at": job["started_at"], "finished_at": job["finished_at"],
         "links": {"self": path, "events": f"{path}/events", "page": f"/jobs/{job['id']}",
                   **({"csv": f"{path}/export.csv", "json": f"{path}/export.json"} if job["rows_count"] is not None
                      and not job["expired_at"] else {})},
     }
+
+
+def _notes(job, viewer_id, money, wanted):
+    """What is said beside work in flight; null of what is final."""
+    notes = dict.fromkeys(("if_stopped", "cancel_note", "others_message"))
+    if not wanted or job["status"] not in jobs.IN_FLIGHT:
+        return notes
+    if job["cost"] and job["user_id"] == viewer_id and (found := jobs.if_stopped(job)):  # whoever joined pays nothing
+        notes["if_stopped"] = if_stopped_sentence(*found)
+    joined, others = jobs.first_asker(job["id"]) != viewer_id, jobs.others(job, viewer_id)
+    notes["cancel_note"] = (cancelling_sentence(job, joined) if job["cancel_requested_at"] is not None
+                            else cancel_sentence(job, joined, money, others))
+    if others:
+        notes["others_message"] = others_sentence(others)
+    return notes

@@ -174,20 +174,11 @@ def job(job_id):
     answer = render_template(
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
         badge=messages.badge(row, view["money"]), stages=_stages(kind, row), events=_receipt(kind, row),
-        can_cancel=not final, if_stopped=_if_stopped(row), **_times(row), account=_account(row),
+        **_times(row), account=_account(row),
         after=after, age_seconds=jobs.age_seconds(row),
-        cancel_note=messages.cancel_sentence(row, jobs.first_asker(job_id) != viewer, view["money"], view["others"]),
         money_class=view["money"], **_trying_again(kind, row), result=view["result"],
         result_template=_result_template(kind), exports=_exports(view))
     return answer, {"Cache-Control": "no-store"}
-
-
-def _if_stopped(row):
-    """Of paid work in flight what a stop of the server would mean; ``None`` for the rest, and for who does not pay."""
-    if row["status"] not in jobs.IN_FLIGHT or not row["cost"] or row["user_id"] != web.viewer_id():
-        return None
-    found = jobs.if_stopped(row)
-    return found and messages.if_stopped_sentence(*found)
 
 
 def _times(row):
@@ -346,7 +337,7 @@ def history():
 
 def _listed(row):
     """One line of the history. Why it failed is said unless the sentence about the points says it."""
-    view = web.job_json(row, with_result=False)
+    view = web.job_json(row, listed=True)
     told = row["error_code"] is None or row["error_code"] in (*messages.INTERRUPTIONS, "CANCELLED")
     return {**view, "title": _title(row), "href": url_for("pages.job", job_id=row["id"]),
             "status_label": messages.status_label(row), "badge": messages.badge(row, view["money"]),
