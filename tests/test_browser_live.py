@@ -321,7 +321,7 @@ def test_what_a_cancel_means_is_never_told_wrong(running, between, browser):
 def test_a_cancellation_that_stands_is_told_to_other_tabs_and_asked_for_once(running, browser):
     driver = browser(390)
     made = signed_in(running, driver, running.url, "q@example.org")
-    job_id = begin(driver, running.url, "deaf", seconds=8)
+    job_id = begin(driver, running.url, "deaf", seconds=15)
     wait(driver, lambda d: "1 point was used" in text(d))
     driver.execute_script("document.querySelector('.cancel button').focus()")
     running.post(f"/api/jobs/{job_id}/cancellation", token=made["token"])
