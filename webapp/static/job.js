@@ -307,6 +307,7 @@
     tell("cancel-note", job.cancel_note, part("cancel"));
     const button = root.querySelector("[data-cancel] button");
     if (button) button.hidden = Boolean(job.cancel_requested_at);
+    part("goes-on").hidden = Boolean(job.cancel_requested_at);
     if (root.contains(focused) && !focused.getClientRects().length) heading.focus({ preventScroll: true });
     document.title = (percent && !checking ? percent + " · " : "") + root.dataset.title;
     startedAt = Date.parse(job.started_at || job.created_at) || startedAt;
