@@ -146,11 +146,26 @@ def blocking(job: JobContext, params):
 KINDS.append(Kind(name="blocking", params=Text, run=blocking))
 
 
+def deaf(job: JobContext, params):
+    """Works so long without a word, whatever it is told."""
+    job.charge()
+    ends = time.monotonic() + params.seconds
+    while (left := ends - time.monotonic()) > 0:
+        try:
+            time.sleep(left)
+        except BaseException:
+            pass
+    return {}
+
+
+KINDS.append(Kind(name="deaf", params=Text, run=deaf, cost=1))
+
+
 # A real server is given other limits by its environment: seconds that a test does not want to wait for.
 if "TEST_START_PATIENCE_SECONDS" in os.environ:
     from webapp import service
     service.START_PATIENCE_SECONDS = float(os.environ["TEST_START_PATIENCE_SECONDS"])
 if "TEST_STREAM_SECONDS" in os.environ:
     from webapp import live
-    live.COMMENT_SECONDS = live.LOOK_SECONDS = 0.1
+    live.ALIVE_SECONDS = live.LOOK_SECONDS = 0.1
     live.STREAM_SECONDS_MAX = float(os.environ["TEST_STREAM_SECONDS"])

@@ -34,7 +34,7 @@ def file(tmp_path):
 
 class Front:
     """A server in front, which passes everything on. ``does_with_uploads``: ``pass``, ``cut`` (hang up when half has
-    come), ``refuse`` (413, having read the head only), ``swallow`` (the answer)."""
+    come), ``refuse`` (413, having read the head only), ``swallow`` (the answer); or what it answers itself, as bytes."""
 
     def __init__(self, running):
         self._running, self.does_with_uploads = running, "pass"
@@ -55,8 +55,10 @@ class Front:
     def _requests(self, client, upstream):
         left = None  # bytes of an upload that are still let through
         while data := client.recv(65536):
-            if data.startswith(b"POST") and self.does_with_uploads == "refuse":
-                client.sendall(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge")
+            own = b"HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\n\r\nlarge" if self.does_with_uploads == "refuse" \
+                else self.does_with_uploads
+            if data.startswith(b"POST") and isinstance(own, bytes):
+                client.sendall(own.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
                 client.shutdown(socket.SHUT_WR)
                 while client.recv(65536):
                     pass  # what still comes is thrown away, as servers do
@@ -245,3 +247,51 @@ def test_a_server_in_front_that_takes_no_such_file_is_understood(opened, front, 
     find(driver, START).click()
     wait(driver, lambda d: "The file is too large for this server. Nothing was started." in text(d))
     assert find(driver, "#f-title").get_attribute("value") == "typed" and count(running) == 0
+
+
+PORTAL = b"<title>Network</title><h1>Please sign in to this network</h1><form id=form action=/portal><input name=user></form>"
+
+
+@pytest.mark.parametrize("said", [
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s" % (len(PORTAL), PORTAL),
+    b"HTTP/1.1 303 See Other\r\nLocation: /status\r\nContent-Length: 0\r\n\r\n"], ids=["a page", "somewhere else"])
+def test_what_a_network_says_in_place_of_the_server_is_not_followed(opened, front, file, said):
+    running, driver = opened
+    front.does_with_uploads = said
+    driver.get(f"{front.url}/kinds/sending")
+    find(driver, "#f-title").send_keys("typed")
+    find(driver, "#f-file").send_keys(file(1000))
+    find(driver, START).click()
+    wait(driver, lambda d: "The server could not answer." in text(d))
+    assert driver.current_url.endswith("/kinds/sending") and "network" not in text(driver)
+    assert find(driver, "#f-title").get_attribute("value") == "typed" and "sent.txt · 1 KB" in text(driver)
+    front.does_with_uploads = "pass"
+    find(driver, START).click()
+    arrived(running, driver)
+
+
+def test_a_file_is_chosen_in_the_pages_language_and_its_size_is_one_number(opened, browser, file):  # noqa: F811
+    running, _ = opened
+    driver = browser(390)
+    driver.get(f"{running.url}/kinds/sending")
+    find(driver, "form.language button").click()
+    own, native = (find(driver, f".drop {part}") for part in (".choose", "input"))
+    wait(driver, lambda d: own.text == "ファイルを選ぶ")
+    assert float(native.value_of_css_property("opacity")) == 0
+    driver.execute_script("""
+        const native = arguments[0];
+        native.addEventListener('click', (event) => { event.preventDefault(); native.dataset.pressed = 'yes'; })""", native)
+    own.click()
+    assert native.get_attribute("data-pressed") == "yes"
+    find(driver, "#f-title").click()
+    while driver.switch_to.active_element != native:
+        ActionChains(driver).send_keys(Keys.TAB).perform()
+    assert own.value_of_css_property("outline-style") == "solid"
+    native.send_keys(file(300_000))
+    assert find(driver, ".drop").text.count("sent.txt") == 1 and "sent.txt · 300 KB" in text(driver)
+    network(driver, 50_000)
+    find(driver, START).click()
+    wait(driver, lambda d: "300 KB" in find(d, "[data-sending-text]").text)
+    fits(driver)
+    network(driver)
+    arrived(running, driver)

@@ -38,6 +38,7 @@ class Between:
 
     def __init__(self, server):
         self._server, self.act, self.held = server, None, lambda path: False
+        self.mute = False  # nothing comes back any more, and nothing is closed
         self._open = set()
         self._listener = StreamServer(("127.0.0.1", 0), self._serve)
         self._listener.start()
@@ -79,17 +80,18 @@ class Between:
                     while server.recv(65536):  # and not a word more
                         pass
                 else:
-                    client.sendall(first)
-                    _pump(server, client)
+                    _pump(server, client, first, self)
             finally:
                 rest.kill()
                 self._open -= {client, server}
 
 
-def _pump(source, sink):
+def _pump(source, sink, data=b"", between=None):
     with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            sink.sendall(data)
+        while data or (data := source.recv(65536)):
+            if between is None or not between.mute:
+                sink.sendall(data)
+            data = b""
 
 
 def answer(connection, status, content_type, body):
@@ -278,20 +280,131 @@ def test_a_hidden_page_holds_no_stream_and_comes_back_right(running, browser):
     wait(driver, lambda d: "Cancelled" in text(d))
 
 
+def account(running, email):
+    return json.loads(running.flask("users", "add", email, "--points", "3", "--json").stdout)
+
+
+def signed_in(running, driver, url, email):
+    made = account(running, email)
+    sign_in(driver, type("At", (), {"url": url}), made["email"], made["password"])
+    return made
+
+
 def test_what_a_cancel_means_is_never_told_wrong(running, between, browser):
-    """When points are used the sentence changes. It is the server's, and till it is here there is no button."""
-    made = json.loads(running.flask("users", "add", "p@example.org", "--points", "3", "--json").stdout)
+    """When points are used the sentences change, all at one moment; they come with the news itself."""
     driver = browser(390)
-    sign_in(driver, type("At", (), {"url": between.url}), made["email"], made["password"])
-    job_id = begin(driver, between.url, "paced", before=3, after=60)
-    note = driver.find_element(By.ID, "cancel-note").text
-    assert note and driver.find_element(By.CSS_SELECTOR, "form.cancel button").is_displayed()
+    signed_in(running, driver, between.url, "p@example.org")
+    begin(driver, between.url, "paced", before=3, after=60)
     between.act = lambda connection, path: not path.startswith("/jobs/") or bad_gateway(connection, path)
-    wait(driver, lambda d: running.rows("SELECT 1 FROM ledger_entries WHERE job_id = ? AND kind = 'consume'", job_id))
-    wait(driver, lambda d: not d.find_element(By.CSS_SELECTOR, "form.cancel").is_displayed())
+    driver.execute_script("""
+        const told = () => ['[data-money]', '.if-stopped', '#cancel-note'].map(
+            (part) => document.querySelector(part).checkVisibility() && document.querySelector(part).textContent);
+        window.told = new Set([JSON.stringify(told())]);
+        new MutationObserver(() => window.told.add(JSON.stringify(told()))).observe(
+            document.querySelector('[data-live]'), {subtree: true, childList: true, characterData: true, attributes: true});
+        document.querySelector('.cancel button').focus()""")
+    wait(driver, lambda d: "1 point was used" in text(d))
+    before, after = map(json.loads, driver.execute_script("return [...window.told]"))
+    assert before == ["No points have been used yet.",
+                      "If the server stopped now: it would end, and no points would be used.",
+                      "Nothing has been used: if you cancel now, no points are used."]
+    assert after == ["1 point was used (balance 2).",
+                     "If the server stopped now: it would end, and the 1 point it has used would be returned.",
+                     "The points have been used already: if you cancel now they are not returned."]
+    button = driver.find_element(By.CSS_SELECTOR, "form.cancel button")
+    assert driver.switch_to.active_element == button and how_opened(driver) != "reload"
     between.act = None
-    wait(driver, lambda d: d.find_element(By.CSS_SELECTOR, "form.cancel button").is_displayed())
-    assert driver.find_element(By.ID, "cancel-note").text not in ("", note)
-    assert len(driver.find_elements(By.CSS_SELECTOR, "form.cancel")) == 1 and how_opened(driver) != "reload"
-    driver.find_element(By.CSS_SELECTOR, "form.cancel button").click()
+    button.click()
     wait(driver, lambda d: "Cancelled" in text(d))
+
+
+def test_a_cancellation_that_stands_is_told_to_other_tabs_and_asked_for_once(server, browser):
+    """The command is another process: the worker hears of it at its next heartbeat."""
+    running = server(HEARTBEAT_SECONDS=60, WORKER_STALE_SECONDS=200)
+    driver = browser(390)
+    made = signed_in(running, driver, running.url, "q@example.org")
+    job_id = begin(driver, running.url, "deaf", seconds=100)
+    wait(driver, lambda d: "1 point was used" in text(d))
+    driver.execute_script("document.querySelector('.cancel button').focus()")
+    plain = browser(390, scripts=False)
+    sign_in(plain, running, made["email"], made["password"])
+    running.flask("jobs", "cancel", job_id)
+    plain.get(driver.current_url)
+    assert "You asked to cancel; it is being stopped." in text(plain)
+    assert "This page renews itself every few seconds." in text(plain) and "renews itself" not in text(driver)
+    assert not plain.find_element(By.CSS_SELECTOR, ".cancel button").is_displayed()
+    wait(driver, lambda d: "You asked to cancel; it is being stopped." in text(d))
+    assert not driver.find_element(By.CSS_SELECTOR, ".cancel button").is_displayed()
+    assert not any(said in text(driver) for said in ("would be returned", "if you cancel now", "The work goes on"))
+    assert driver.switch_to.active_element.tag_name == "h1"
+    assert driver.find_element(By.CSS_SELECTOR, "[data-spoken]").get_attribute("textContent").startswith("You asked to cancel")
+    running.post(f"/api/jobs/{job_id}/cancellation", token=made["token"])  # this process, and so at once
+    wait(driver, lambda d: how_opened(d) == "reload")
+
+
+@pytest.mark.parametrize("trouble", [bad_gateway, captive_portal, lambda connection, path: None])
+def test_the_end_is_shown_once_its_page_has_come(between, browser, trouble):
+    """What stands in the way at that moment does not take the place of the page, which waits."""
+    driver = browser(390)
+    begin(driver, between.url, seconds=3)
+    between.act = lambda connection, path: not path.startswith("/jobs/") or trouble(connection, path)
+    wait(driver, lambda d: UNREACHABLE in text(d))
+    assert how_opened(driver) == "navigate" and not driver.title.startswith("Done")
+    assert "busy" in driver.find_element(By.CSS_SELECTOR, "link[rel=icon]").get_attribute("href")
+    between.act = None
+    wait(driver, lambda d: d.title.startswith("Done") and how_opened(d) == "reload")
+    wait(driver, lambda d: d.switch_to.active_element.tag_name == "h1")
+    state = driver.find_element(By.ID, driver.switch_to.active_element.get_attribute("aria-describedby"))
+    assert state.text == "Done"
+
+
+def test_whoever_may_see_it_no_longer_is_told_so(running, between, browser):
+    driver = browser(390)
+    begin(driver, between.url, seconds=4)
+    driver.delete_all_cookies()
+    wait(driver, lambda d: "We cannot show you this" in text(d))
+
+
+def test_an_outage_takes_neither_the_focus_nor_the_voice(running, between, browser):
+    driver = browser(390)
+    job_id = begin(driver, between.url, seconds=60)
+    wait(driver, lambda d: seen(d))
+    button = driver.find_element(By.CSS_SELECTOR, ".cancel button")
+    driver.execute_script("arguments[0].focus()", button)
+    notice, spoken = (driver.find_element(By.CSS_SELECTOR, part) for part in ("[role=status]:has([data-notice])", "[data-spoken]"))
+    shown = lambda element: driver.execute_script("return arguments[0].checkVisibility()", element)  # noqa: E731
+    assert shown(notice) and notice.text == ""  # what is not there yet is not heard when it comes
+    between.answers(bad_gateway)
+    wait(driver, lambda d: notice.text == UNREACHABLE)
+    assert spoken.get_attribute("textContent") == ""
+    between.answers(None)
+    wait(driver, lambda d: notice.text == "" and shown(notice))
+    assert driver.switch_to.active_element == button
+    wait(driver, lambda d: "%" in spoken.get_attribute("textContent"))
+    bar = driver.find_element(By.TAG_NAME, "progress").get_attribute("aria-valuetext")
+    assert re.fullmatch(r"\d+% \S.*", bar), bar
+    end(driver, job_id)
+
+
+def test_a_server_that_hangs_is_noticed(running, between, browser):
+    driver = browser(390)
+    job_id = begin(driver, between.url, seconds=100)
+    wait(driver, lambda d: len(set(seen(d))) >= 2)  # by the stream
+    between.mute = True
+    wait(driver, lambda d: UNREACHABLE in text(d), seconds=25)
+    between.mute = False
+    wait(driver, lambda d: UNREACHABLE not in text(d))
+    end(driver, job_id)
+
+
+def test_a_stream_that_says_it_lives_need_not_be_checked(running, browser):
+    driver = browser(390)
+    signed_in(running, driver, running.url, "r@example.org")
+    job_id = begin(driver, running.url, "deaf", seconds=25)
+    wait(driver, lambda d: how_opened(d) == "navigate" and "1 point was used" in text(d))
+    driver.execute_script("""
+        const path = '/api/jobs/' + arguments[0];
+        addEventListener('pagehide', () => sessionStorage.asked =
+            performance.getEntriesByType('resource').filter((entry) => entry.name.endsWith(path)).length)""", job_id)
+    wait(driver, lambda d: how_opened(d) == "reload", seconds=60)
+    assert int(driver.execute_script("return sessionStorage.asked")) <= 3

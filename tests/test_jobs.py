@@ -361,9 +361,9 @@ def test_what_is_said_of_a_cancel_of_shared_work_is_what_then_happens(app, perso
     who = people[presses]
     page = who.get(f"/jobs/{job_id}").text
     assert [said for said in (HERE, LAST, GONE) if said in page] == [sentence]
-    assert ("cancel-note" in page) == (sentence != GONE)
+    assert ("data-cancel hidden" in page) == (sentence == GONE)
     assert ("You may close this page" in page) == (sentence != GONE)
-    assert ('data-fresh="others" hidden' in page) == (sentence != HERE)
+    assert ("data-together hidden" in page) == (sentence != HERE)
     waiting = jobs.watchers(job_id)
     who.post(f"/jobs/{job_id}/cancel", data={"money": "none"})
     assert jobs.get(job_id)["status"] == ("failed" if sentence == LAST else "pending")
@@ -435,7 +435,7 @@ def test_what_the_operator_stops_after_the_charge_is_returned_and_said(app, pers
     jobs.charge(job_id, attempt)
     assert jobs.stop(job_id, "the operator") == "requested" == jobs.stop(job_id, "another")
     page = someone.get(f"/jobs/{job_id}").text
-    assert "cancel-note" not in page and "points that it has used are returned" in page
+    assert "data-cancel hidden" in page and "points that it has used are returned" in page
     assert f">{ENDS}, and the 1 point it has used would be returned.</p>" in page
     {"its worker hears of it": lambda: jobs.fail(job_id, attempt, "CANCELLED"),
      "its worker dies": lambda: _die(job_id), "time": lambda: jobs.time_out(job_id, attempt),

@@ -17,10 +17,12 @@ from webapp.errors import Busy
 
 
 def frames(chunks):
-    """The events of a stream as ``(id, event, data)``; comments as ``(None, 'comment', text)``."""
+    """The events of a stream as ``(id, event, data)``; signs of life as ``(None, 'alive', data)``."""
     for frame in "".join(chunk if isinstance(chunk, str) else chunk.decode() for chunk in chunks).split("\n\n"):
-        if frame.startswith(":"):
-            yield None, "comment", frame[1:].strip()
+        if frame.startswith(":"):  # a comment, for programs; and an event, for pages
+            _comment, event, data = frame.split("\n")
+            assert event == "event: alive"
+            yield None, "alive", data.removeprefix("data: ")
         elif frame.startswith("id: "):
             lines = dict(line.split(": ", 1) for line in frame.split("\n"))
             yield int(lines["id"]), lines["event"], json.loads(lines["data"])
@@ -58,6 +60,22 @@ def test_a_stream_speaks_the_language_of_whoever_listens(app, person):
         answer.close()
     japanese, english = (job["money_message"] for *_, job in told)
     assert re.search("[ぁ-ん]", japanese) and english == "No points have been used yet."
+
+
+def test_what_is_said_beside_work_in_flight_comes_with_the_job_but_not_in_lists(app, person):
+    someone = person()
+    notes = ("if_stopped", "cancel_note", "others_message")
+    job = someone.submit("paid").json["job"]
+    assert job["if_stopped"] and "no points are used" in job["cancel_note"] and job["others_message"] is None
+    chunks = iter(someone.get(job["links"]["events"]).response)
+    (_, _, told), = (next(chunks), list(frames([next(chunks)])))[1]
+    chunks.close()
+    assert [told[note] for note in notes] == [job[note] for note in notes]
+    listed, = someone.get("/api/jobs").json["jobs"]
+    assert listed.keys() == job.keys() and not any(listed[note] for note in notes)
+    someone.post(f"{job['links']['self']}/cancellation")
+    ended = someone.job(job["id"])
+    assert ended["status"] == "failed" and not any(ended[note] for note in notes)
 
 
 def test_done_is_not_said_before_the_points_are_settled(service, person):
@@ -130,20 +148,21 @@ def test_what_another_process_writes_is_told_too(app, person, monkeypatch):
     assert list(frames([next(chunks)]))[0][0] == 7
 
 
-def test_a_silent_stream_is_kept_alive_by_comments_and_ended_in_time(app, person, monkeypatch):
+def test_a_silent_stream_says_that_it_lives_and_is_ended_in_time(app, person, monkeypatch):
     someone = person()
     job_id = someone.submit("free").json["job"]["id"]
-    for name, seconds in (("COMMENT_SECONDS", 0.1), ("LOOK_SECONDS", 0.02), ("STREAM_SECONDS_MAX", 0.5)):
+    for name, seconds in (("ALIVE_SECONDS", 0.1), ("LOOK_SECONDS", 0.02), ("STREAM_SECONDS_MAX", 0.5)):
         monkeypatch.setattr(live, name, seconds)
     began = time.monotonic()
     told = [event for _, event, _ in frames(listen(someone, job_id).response)]
+    assert live.ALIVE.startswith(":") and "\ndata: {}\n" in live.ALIVE  # without data a browser drops an event
     assert 0.4 < time.monotonic() - began < 1.5
-    assert told[0] == "progress" and 2 <= told[1:].count("comment") == len(told) - 1 <= 5
+    assert told[0] == "progress" and 2 <= told[1:].count("alive") == len(told) - 1 <= 5
     assert not jobs.signals.listeners
 
 
 def test_the_limits_of_a_stream_are_those_of_the_hosts():
-    assert live.COMMENT_SECONDS == 15 and 45 <= live.STREAM_SECONDS_MAX < 55 and live.LOOK_SECONDS <= 1
+    assert live.ALIVE_SECONDS <= 5 and live.TAKE_SECONDS == 15 and 45 <= live.STREAM_SECONDS_MAX < 55 and live.LOOK_SECONDS <= 1
 
 
 def test_streams_have_caps_for_the_server_and_for_each_person(settings):
@@ -234,14 +253,14 @@ def test_a_closed_client_is_noticed_at_the_next_look(app, person, monkeypatch):
     stream = live.follow(job_id, jobs.last_event(job_id), str, ours)
     next(stream), next(stream)
     ours.recv(100)
-    with gevent.Timeout(live.COMMENT_SECONDS / 2):
+    with gevent.Timeout(live.ALIVE_SECONDS / 2):
         assert next(stream, "over") == "over"
     assert ours.gettimeout() is None
     ours.close()
 
 
 def test_a_client_that_takes_nothing_does_not_keep_its_place(app, person, monkeypatch):
-    monkeypatch.setattr(live, "COMMENT_SECONDS", 0.2)
+    monkeypatch.setattr(live, "TAKE_SECONDS", 0.2)
     someone = person()
     job_id = someone.submit("free").json["job"]["id"]
     ours, theirs = socket.socketpair()

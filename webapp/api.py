@@ -91,7 +91,7 @@ def listing():
     limit = 20
     found = jobs.listing(web.viewer_id(), kind=request.args.get("kind"), status=request.args.get("status"),
                          before=request.args.get("cursor"), limit=limit + 1)
-    return {"jobs": [web.job_json(job, with_result=False) for job in jobs.poll_listed(found[:limit])],
+    return {"jobs": [web.job_json(job, listed=True) for job in jobs.poll_listed(found[:limit])],
             "next_cursor": found[limit - 1]["id"] if len(found) > limit else None}
 
 

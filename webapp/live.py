@@ -9,9 +9,12 @@ from webapp import db, jobs
 from webapp.errors import Busy, StorageUnavailable, TooManyStreams
 
 STREAM_SECONDS_MAX = 50   # hosts cut streams at 30 to 60 s: we end them first, and the browser comes back
-COMMENT_SECONDS = 15      # of silence: hosts cut those too; and a client without a goodbye fails only a write
+ALIVE_SECONDS = 5         # of silence: hosts cut those too, a page asks; and a client without a goodbye fails only a write
+TAKE_SECONDS = 15         # within which a client has to take what is written
 LOOK_SECONDS = 1          # another process may have written; within this one a signal makes it instant
 RETRY_MS = 1500, 3000     # when to come back: not everybody at once after a restart
+# The comment is for programs, the event for pages, which hear no comments. It has no id: it is not stored.
+ALIVE = ": still here\nevent: alive\ndata: {}\n\n"
 
 
 def all_said(job):
@@ -22,7 +25,7 @@ def all_said(job):
 def follow(job_id, after, as_text, client=None):
     """Server-sent events from the sequence number ``after`` on, ids from stored rows only. ``as_text(job)``
     makes the data. Ends after ``done``, at the time limit, when this server shuts down, and when the ``client``
-    (its socket, where there is one) has closed, or takes nothing for ``COMMENT_SECONDS``.
+    (its socket, where there is one) has closed, or takes nothing for ``TAKE_SECONDS``.
 
     What comes first is empty: to ask for it registers, and nothing stored from then on is missed.
     """
@@ -32,7 +35,7 @@ def follow(job_id, after, as_text, client=None):
     jobs.signals.listeners.setdefault(job_id, set()).add(changed)
     try:
         if client is not None:
-            client.settimeout(COMMENT_SECONDS)
+            client.settimeout(TAKE_SECONDS)
         yield ""
         yield f"retry: {random.randint(*RETRY_MS)}\n\n"
         while db.clock() < ends and not jobs.signals.draining:
@@ -50,8 +53,8 @@ def follow(job_id, after, as_text, client=None):
             changed.wait(timeout=LOOK_SECONDS)
             if client is not None and _has_closed(client):
                 return
-            if db.clock() - spoke_at >= COMMENT_SECONDS:
-                yield ": still here\n\n"
+            if db.clock() - spoke_at >= ALIVE_SECONDS:
+                yield ALIVE
                 spoke_at = db.clock()
     except (Busy, StorageUnavailable):
         pass  # the operator hears of it elsewhere; the client comes back, and polls meanwhile
@@ -74,7 +77,7 @@ def _has_closed(client):
     except OSError:
         return True
     finally:
-        client.settimeout(COMMENT_SECONDS)
+        client.settimeout(TAKE_SECONDS)
 
 
 class Streams:

@@ -321,7 +321,8 @@ def cancel_sentence(job, money, others):
         return _("Its points have been returned already: if you cancel now, none are used.")
     if money == "unknown":
         return _("It cannot be seen now whether points have been used: what has been used is not returned if you cancel now.")
-    return _("Nothing has been used: if you cancel now, no points are used.") if job["cost"] else _("This is free.")
+    return _("Nothing has been used: if you cancel now, no points are used.") if job["cost"] else \
+        _("It is free: if you cancel now, it ends without a result.")
 
 
 def stay_sentence(job, left, others):
@@ -335,6 +336,11 @@ def stay_sentence(job, left, others):
     if left and others:
         return _("You have left this. It goes on for the others; the result will still be in your history.")
     return _("You may close this page. The work goes on, and the result will be in your history.")
+
+
+def others_sentence(n):
+    return ngettext("Shared with %(num)s other: it is done once, for both of you.",
+                    "Shared with %(num)s others: it is done once, for all of you.", n)
 
 
 def if_stopped_sentence(goes_on, outcome, n):
@@ -538,8 +544,8 @@ def reader(job, viewer_id):
     return "left" if job["share_key"] and jobs.has_left(job["id"], viewer_id) else "asker"
 
 
-def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
-    """A job as the contract shows it to this person."""
+def job_json(job, viewer_id, kinds, support_contact="", with_result=True, with_notes=True):
+    """A job as the contract shows it to this person. ``with_notes``: with what only its own page has to say."""
     kind = kinds.get(job["kind"])
     # Not in a stream or a list, where it would be said once and stand while the queue moves on.
     before = jobs.place(job) if with_result and job["status"] == "pending" and not job["attempt"] else 0
@@ -561,9 +567,26 @@ def job_json(job, viewer_id, kinds, support_contact="", with_result=True):
         "files": [{"name": file["name"], "media_type": file["media_type"], "size_bytes": file["size_bytes"],
                    "href": f"{path}/files/{file['name']}"} for file in jobs.files(job["id"])]
         if job["status"] == "succeeded" else [],
+        **_notes(job, viewer_id, money, with_notes),
         "retry_of": job["retry_of"], "cancel_requested_at": job["cancel_requested_at"], "created_at": job["created_at"],
         "started_at": job["started_at"], "finished_at": job["finished_at"],
         "links": {"self": path, "events": f"{path}/events", "page": f"/jobs/{job['id']}",
                   **({"csv": f"{path}/export.csv", "json": f"{path}/export.json"} if job["rows_count"] is not None
                      and not job["expired_at"] else {})},
     }
+
+
+def _notes(job, viewer_id, money, wanted):
+    """What is said beside work in flight; null where there is nothing to say, and of what is final. ``cancel_note``: null
+    where there is nothing to cancel for this person."""
+    notes = dict.fromkeys(("if_stopped", "stay_note", "cancel_note", "others_message"))
+    if not wanted or job["status"] not in jobs.IN_FLIGHT:
+        return notes
+    left, others = reader(job, viewer_id) == "left", jobs.others(job, viewer_id)
+    if job["cost"] and job["user_id"] == viewer_id and (found := jobs.if_stopped(job)):  # whoever joined pays nothing
+        notes["if_stopped"] = if_stopped_sentence(*found)
+    if not job["cancel_requested_at"] and not (left and others):
+        notes["cancel_note"] = cancel_sentence(job, money, others)
+    if others and not left:
+        notes["others_message"] = others_sentence(others)
+    return {**notes, "stay_note": stay_sentence(job, left, others)}

@@ -124,6 +124,11 @@ _JOB = _object({
     "result": {"description": "What the kind returned; null until it succeeded, and in lists and events."},
     "files": _array(_object({"name": {"type": "string"}, "media_type": {"type": "string"}, "size_bytes": _COUNT,
                              "href": {"type": "string", "format": "uri-reference"}})),
+    "if_stopped": {**_MAYBE_TEXT, "description": "Of paid work in flight: what a stop of the server would mean for it "
+                   "and its points. Null in lists, as are the next three."},
+    "stay_note": {**_MAYBE_TEXT, "description": "Of work in flight: what becomes of it, or that a cancellation stands."},
+    "cancel_note": {**_MAYBE_TEXT, "description": "What a cancellation would mean; null where there is none to ask for."},
+    "others_message": {**_MAYBE_TEXT, "description": "That others wait for the same, where they do."},
     "retry_of": {**_MAYBE_TEXT, "description": "The id of the failed job that this one tries again."},
     "cancel_requested_at": _MAYBE_TIME,
     "created_at": _TIME,
@@ -255,7 +260,7 @@ _JOB_PATHS = {
          "304": {"description": "Unchanged since the ETag in If-None-Match."}}, (404,),
         [_ID, {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}}])},
     "/api/jobs/{job_id}/events": {"get": _operation(
-        "followJob", "Server-sent events: `progress`, then `done`; data is a Job without its result",
+        "followJob", "Server-sent events: `progress`, then `done`; data is a Job without its result; in silence `alive`, every 5 s",
         {"200": _content("A stream, ended by the server before 55 s; come back with Last-Event-ID.",
                          "text/event-stream", {"type": "string"}),
          "204": {"description": "Nothing was missed, and it is final."}}, (404, 503),

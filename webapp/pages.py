@@ -170,28 +170,16 @@ def job(job_id):
     kind = current_app.kinds.get(row["kind"])
     view = web.job_json(row)
     final = row["status"] not in jobs.IN_FLIGHT
-    left = messages.reader(row, viewer) == "left"
     if final and row["settlement"] != "due" and request.method == "GET":
         jobs.saw(row, viewer)
     answer = render_template(
         "pages/job.html", job=view, kind=_known_kind(kind, row), status_label=messages.status_label(row),
         badge=messages.badge(row, view["money"]), stages=_stages(kind, row), events=_receipt(kind, row),
-        can_cancel=not final and not row["cancel_requested_at"] and not (left and view["others"]),
-        left=left, stay_note=messages.stay_sentence(row, left, view["others"]),
-        if_stopped=_if_stopped(row), **_times(row), account=_account(row),
+        **_times(row), account=_account(row),
         after=after, age_seconds=jobs.age_seconds(row),
-        cancel_note=messages.cancel_sentence(row, view["money"], view["others"]),
         money_class=view["money"], **_trying_again(kind, row), result=view["result"],
         result_template=_result_template(kind), exports=_exports(view))
     return answer, {"Cache-Control": "no-store"}
-
-
-def _if_stopped(row):
-    """Of paid work in flight what a stop of the server would mean; ``None`` for the rest, and for who does not pay."""
-    if row["status"] not in jobs.IN_FLIGHT or not row["cost"] or row["user_id"] != web.viewer_id():
-        return None
-    found = jobs.if_stopped(row)
-    return found and messages.if_stopped_sentence(*found)
 
 
 def _times(row):
@@ -350,7 +338,7 @@ def history():
 
 def _listed(row):
     """One line of the history. Why it failed is said unless the sentence about the points says it."""
-    view = web.job_json(row, with_result=False)
+    view = web.job_json(row, listed=True)
     told = row["error_code"] is None or row["error_code"] in (*messages.INTERRUPTIONS, "CANCELLED")
     return {**view, "title": _title(row), "href": url_for("pages.job", job_id=row["id"]),
             "status_label": messages.status_label(row), "badge": messages.badge(row, view["money"]),

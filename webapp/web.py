@@ -472,8 +472,9 @@ def movements(entries, endpoint):
     return lines
 
 
-def job_json(job, with_result=True):
-    return messages.job_json(job, viewer_id(), current_app.kinds, current_app.settings.support_contact, with_result)
+def job_json(job, listed=False):
+    return messages.job_json(job, viewer_id(), current_app.kinds, current_app.settings.support_contact,
+                             with_result=not listed, with_notes=not listed)
 
 
 def retry_after_seconds(job):

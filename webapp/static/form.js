@@ -110,10 +110,11 @@
       if (arrived || !event.lengthComputable) return;
       if (event.loaded >= event.total) return whole();
       const share = event.loaded / event.total;
+      const all = files(form).flatMap((input) => [...input.files]).reduce((sum, file) => sum + file.size, 0);
       const percent = new Intl.NumberFormat(lang, { style: "percent" }).format(share);
       bar.value = share;
       part("-percent").textContent = percent;
-      part("-text").textContent = view.dataset.sent.replace("{sent}", size(event.loaded)).replace("{total}", size(event.total));
+      part("-text").textContent = view.dataset.sent.replace("{sent}", size(share * all)).replace("{total}", size(all));
       if (Math.floor(share * 4) > quarters) {  // heard, not chattered
         quarters = Math.floor(share * 4);
         say(part("-text").textContent + " (" + percent + ")");
@@ -140,17 +141,19 @@
     request.send(new FormData(form));
   }
 
-  // What the server said: a page to go to, the form with its errors, or a page of its own.
+  // What the server said: a page to go to, or the form with its errors. Anything else is not from it: a proxy's own
+  // page, or that of a network which wants a sign-in first.
   function answered(form, request, over, view) {
     const here = new URL(form.getAttribute("action"), document.baseURI);
     const led = new URL(request.responseURL || here, document.baseURI);
-    if (led.pathname !== here.pathname) {
+    if (led.pathname.startsWith(view.dataset.jobs) || led.pathname === view.dataset.signIn) {
       location.assign(led);
       return;
     }
     const page = new DOMParser().parseFromString(request.responseText, "text/html");
-    const found = page.getElementById("form");
-    if (!found) {  // a proxy's own page, most likely
+    const found = [...page.querySelectorAll("#form[action]:has([name=form_key])")].find(
+      (one) => new URL(one.getAttribute("action"), document.baseURI).href === here.href);
+    if (!found) {
       over(request.status === 413 ? view.dataset.tooLarge : view.dataset.failed, true);
       return;
     }

@@ -4,19 +4,24 @@
 (() => {
   "use strict";
   const root = document.querySelector("[data-live]");
-  if (!root) return;
+  if (!root) return arrived();
   const { url, events, id } = root.dataset;
   const part = (name) => root.querySelector("[data-" + name + "]");
   const known = part("known");
   const notice = part("notice");
   const spoken = part("spoken");
   const bar = root.querySelector("progress");
-  const GIVE_UP_MS = 10000, WAIT_MS = 1500, WAIT_LEAST_MS = 250, WAIT_MOST_MS = 30000, BACK_OFF_MOST_MS = 1500;
+  const heading = root.querySelector("h1");
+  const icon = document.querySelector("link[rel=icon]"), iconBusy = icon && icon.href;
+  const ENDED = "ended";
+  // An answer may wait BUSY_SECONDS for the file; the page of the end may be long.
+  const GIVE_UP_MS = 6000, GIVE_UP_PAGE_MS = 20000;
+  const WAIT_MS = 1500, WAIT_LEAST_MS = 250, WAIT_MOST_MS = 30000, BACK_OFF_MOST_MS = 1500;
   // A browser opens six connections to a host over HTTP/1.1: more streams would leave too few for pages.
   const STREAMS_MOST = 4;
-  // A dead stream looks like a silent one (its comments cannot be heard here): after so long, ask. Sooner where
-  // none has brought news yet: something on the way may keep them back.
-  const QUIET_MS = 20000, QUIET_AT_FIRST_MS = 3000;
+  // A stream says every 5 s that it lives: after so long without a word, ask. Sooner where none has said anything
+  // yet: something on the way may keep it back.
+  const QUIET_MS = 9000, QUIET_AT_FIRST_MS = 3000;
   // One that ends sooner has failed; the next is tried after a pause that grows.
   const STREAM_LEAST_MS = 10000, PAUSE_MS = 2000, PAUSE_MOST_MS = 60000;
 
@@ -27,7 +32,8 @@
   let failures = 0;
   let ahead = Date.now() - Date.parse(root.dataset.created) - root.dataset.age * 1000;  // this clock minus the server's
   let startedAt = Date.parse(root.dataset.since);
-  let said = "";
+  let said = null;      // what was spoken last; null: nothing has changed yet
+  let held = null;      // had the focus when the server went out of reach
   let leaving = false;
 
   let stream = null;            // the EventSource
@@ -37,12 +43,9 @@
   let taking = false;           // such a place
   let after = root.dataset.after;   // the last event that was told
   let told = 0;                 // how many were
-  let trusted = false;          // the last news came by stream
+  let trusted = false;          // it brings what there is
   let streamFailures = 0;
   let streamFrom = 0;           // not before
-
-  let renewing = false;
-  let wanted, copy = root.dataset.wording;   // what the page's own sentences are about
 
   const text = (element, value) => {
     if (element && element.textContent !== value) element.textContent = value;
@@ -59,13 +62,18 @@
     if (document.hidden) return;
     if (asking) asking.abort();
     const mine = asking = new AbortController(), before = told;
-    const giveUp = setTimeout(() => mine.abort(), GIVE_UP_MS);
+    let giveUp = setTimeout(() => mine.abort(), GIVE_UP_MS);
     let wait;
     try {
       const headers = { Accept: "application/json" };
       if (etag) headers["If-None-Match"] = etag;
       const answer = await fetch(url, { headers, cache: "no-store", credentials: "same-origin", signal: mine.signal });
       wait = await take(answer, before);
+      if (wait === ENDED) {
+        clearTimeout(giveUp);
+        giveUp = setTimeout(() => mine.abort(), GIVE_UP_PAGE_MS);
+        wait = await replace(mine.signal);
+      }
       failures = 0;
     } catch {
       if (asking !== mine || leaving) return;   // a newer request took over, or the page is going
@@ -78,7 +86,7 @@
     later(wait !== null && open ? quiet(wait) : wait);
   }
 
-  // Draws an answer and returns when to ask again; raises if it is not this API's.
+  // Draws an answer and returns when to ask again, or ENDED; raises if it is not this API's.
   async function take(answer, before) {
     const wait = retryAfter(answer) ?? WAIT_MS;
     const served = Date.parse(answer.headers.get("Date"));
@@ -91,7 +99,7 @@
     if (type === "application/problem+json") {
       const problem = await answer.json();
       if (typeof problem.code !== "string") throw new Error("not ours");
-      if ([401, 403, 404, 410].includes(answer.status)) return reload("gone");   // the page says what to do
+      if ([401, 403, 404, 410].includes(answer.status)) return ENDED;   // the page says what to do
       return Math.max(wait, WAIT_MS);     // busy: what is shown stays as it was
     }
     if (answer.status !== 200 || type !== "application/json") throw new Error("not ours");
@@ -101,7 +109,9 @@
     const silent = stream && Date.now() - begunAt >= QUIET_AT_FIRST_MS - 500;
     if (silent && shown !== null && shown !== asText(job)) failed();   // it should have told that
     etag = answer.headers.get("ETag");
-    return show(job, wait);
+    const next = show(job, wait);
+    if (next === ENDED) finish(job);
+    return next;
   }
 
   // The job, if it is one, and this page's; raises otherwise.
@@ -112,7 +122,7 @@
 
   const asText = (job) => JSON.stringify({ ...job, result: null });
 
-  // Draws the job and returns when to ask again.
+  // Draws the job and returns when to ask again, or ENDED.
   function show(job, wait) {
     failures = 0;
     shown = asText(job);
@@ -124,8 +134,7 @@
       return wait;
     }
     hush();
-    finish(job);
-    return reload(job.status + job.money);
+    return ENDED;
   }
 
   function retryAfter(answer) {
@@ -137,12 +146,15 @@
 
   function unreachable() {
     failures += 1;
+    if (!known.hidden) held = known.contains(document.activeElement) ? document.activeElement : null;
     known.hidden = true;
     root.classList.add("out-of-reach");
     notice.hidden = false;
     text(notice, root.dataset.unreachable);
     text(spoken, "");           // what was said last is not known to hold any more
+    said = "";                  // and is said again
     document.title = root.dataset.title;
+    if (icon) icon.href = iconBusy;
     etag = null;
     const most = Math.min(BACK_OFF_MOST_MS, 1000 * 2 ** (failures - 1));
     return most * (0.75 + Math.random() * 0.5);
@@ -154,6 +166,8 @@
       root.classList.remove("out-of-reach");
       text(notice, "");
       notice.hidden = true;
+      if (held && document.activeElement === document.body) held.focus({ preventScroll: true });
+      held = null;
     }
   }
 
@@ -194,10 +208,18 @@
       trusted = true;
       streamFailures = 0;
       etag = null;
-      later(show(job, QUIET_MS));
+      const wait = show(job, QUIET_MS);
+      later(wait === ENDED ? 0 : wait);     // the end is told by an answer
     };
     mine.addEventListener("progress", hear);
     mine.addEventListener("done", hear);
+    mine.addEventListener("alive", () => {
+      // Of what waits for a place, answers alone say how many are before it.
+      if (stream !== mine || root.dataset.state === "pending") return;
+      trusted = true;
+      streamFailures = 0;
+      if (!asking) later(QUIET_MS);
+    });
   }
 
   function quiet(wait) {
@@ -231,24 +253,37 @@
     return null;
   }
 
-  // A page that comes back unchanged (the two answers disagree for a moment) is not reloaded in a loop.
-  function reload(why) {
-    const key = "reloaded:" + id, now = Date.now();
-    let before = {};
+  // The page of the end takes the place of this one only once it has come: what else would (a proxy's page, a
+  // network's, the browser's own) does not wait for the server. Raises if it is not ours.
+  async function replace(signal) {
+    const answer = await fetch(location.href, { cache: "no-store", credentials: "same-origin", signal });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const found = page.querySelector('[data-id="' + id + '"]');
+    if (!found && !page.querySelector('[data-gone="' + id + '"]')) throw new Error("not ours");
+    if (found && "live" in found.dataset) {   // the two answers disagree for a moment
+      etag = null;                            // so that the next one is whole, and leads here again
+      return 5000;
+    }
     try {
-      before = JSON.parse(sessionStorage.getItem(key)) || {};
-      if (before.why === why && now - before.at < 8000) {
-        etag = null;                      // so that the next answer is whole, and comes here again
-        return 5000;
-      }
-      sessionStorage.setItem(key, JSON.stringify({ why, at: now }));
-    } catch { /* no storage: reload all the same */ }
+      sessionStorage.setItem("ended", id);
+    } catch { /* no storage: the focus stays at the top */ }
     location.reload();
     return null;
   }
 
+  // On the page of the end: whoever was led here is told what it is about, and how it ended.
+  function arrived() {
+    const page = document.querySelector("[data-id]");
+    try {
+      if (sessionStorage.getItem("ended") !== page.dataset.id) return;
+      sessionStorage.removeItem("ended");
+    } catch { return; }
+    page.querySelector("h1").focus({ preventScroll: true });
+  }
+
   // ------------------------------------------------------------ drawing
   function draw(job) {
+    const focused = document.activeElement;
     const checking = job.money === "checking";
     root.dataset.state = checking ? "checking" : job.status;
     const label = root.dataset["label" + (checking ? "Checking" : job.status[0].toUpperCase() + job.status.slice(1))];
@@ -263,48 +298,28 @@
     text(part("percent"), percent);
     const message = checking ? job.money_message : job.message || label || "";
     text(part("message"), message);
+    bar.setAttribute("aria-valuetext", (percent ? percent + " " : "") + message);
     text(part("money"), job.money_message || "");
     const last = (job.interruptions || []).at(-1);
-    const again = part("again");
-    again.hidden = !last || checking;
-    text(again, last ? last.message : "");
+    tell("again", !checking && last && last.message);
+    tell("if-stopped", job.if_stopped);
+    tell("others", job.others_message, part("together"));
+    tell("cancel-note", job.cancel_note, part("cancel"));
+    tell("stay", job.stay_note);
+    const promised = root.querySelector("[data-cancel] [name=money]");
+    if (promised) promised.value = job.money;   // what the sentence beside the button goes by
+    if (root.contains(focused) && !focused.getClientRects().length) heading.focus({ preventScroll: true });
     document.title = (percent && !checking ? percent + " · " : "") + root.dataset.title;
     startedAt = Date.parse(job.started_at || job.created_at) || startedAt;
     stages(job.status === "pending" ? null : job.stage);
-    wanted = [job.status, job.money, job.others, job.attempts_spent, job.cancel_requested_at ? 1 : 0].join(" ");
-    if (copy !== wanted && !checking) renew();
-    say([job.status, checking, job.stage, measured ? Math.floor(share * 4) : 0].join(), message + (percent ? " " + percent : ""));
+    const sentence = job.cancel_requested_at && job.stay_note || message + (percent ? " " + percent : "");
+    say([job.status, checking, job.cancel_requested_at, job.stage, measured ? Math.floor(share * 4) : 0].join(), sentence);
   }
 
-  // Some sentences (what a cancel means, or a stop of the server) are the server's alone, and change when points are
-  // used, an attempt is spent, or somebody joins or leaves: they are taken from a fresh copy of this page. Until then there is no form to press.
-  async function renew() {
-    if (renewing) return;
-    renewing = true;
-    const held = document.activeElement?.closest("[data-fresh]");
-    for (const form of root.querySelectorAll("form[data-fresh]")) form.hidden = true;
-    try {
-      const signal = AbortSignal.timeout && AbortSignal.timeout(GIVE_UP_MS);
-      const answer = await fetch(location.href, { cache: "no-store", credentials: "same-origin", signal });
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const fresh = page.querySelector("[data-live]");
-      if (!fresh || fresh.dataset.id !== id) throw new Error("not this page");
-      copy = fresh.dataset.wording;
-      if (copy !== wanted) throw new Error("not of this moment");
-      for (const element of root.querySelectorAll("[data-fresh]")) {
-        const other = fresh.querySelector('[data-fresh="' + element.dataset.fresh + '"]');
-        if (other) element.replaceChildren(...other.childNodes);   // itself it stays: a live region, a form that is heard
-        element.hidden = !other || other.hidden;
-      }
-      if (held && !held.hidden) held.querySelector("button, a, input:not([type=hidden])")?.focus();
-    } catch {
-      copy = null;
-      await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
-      etag = shown = null;      // the next answer is drawn again, and comes here again
-      later(0);
-    } finally {
-      renewing = false;
-    }
+  // A sentence and what holds it are shown together, or not at all.
+  function tell(name, sentence, holder = part(name)) {
+    text(part(name), sentence || "");
+    if (holder) holder.hidden = !sentence;
   }
 
   function stages(current) {
@@ -336,14 +351,13 @@
   // Screen readers hear a new stage and every quarter, not every percent.
   function say(key, sentence) {
     if (key === said) return;
-    if (said) text(spoken, sentence);
+    if (said !== null) text(spoken, sentence);
     said = key;
   }
 
   function finish(job) {
     const done = job.status === "succeeded";
     document.title = (done ? root.dataset.titleDone : root.dataset.titleFailed) || root.dataset.title;
-    const icon = document.querySelector("link[rel=icon]");
     if (icon) icon.href = done ? root.dataset.iconDone : root.dataset.iconFailed;
   }
 
