@@ -367,7 +367,7 @@ def test_whoever_may_see_it_no_longer_is_told_so(running, between, browser):
 
 def test_an_outage_takes_neither_the_focus_nor_the_voice(running, between, browser):
     driver = browser(390)
-    job_id = begin(driver, between.url, seconds=60)
+    job_id = begin(driver, between.url, seconds=400)
     wait(driver, lambda d: seen(d))
     button = driver.find_element(By.CSS_SELECTOR, ".cancel button")
     driver.execute_script("arguments[0].focus()", button)
@@ -391,7 +391,7 @@ def test_a_server_that_hangs_is_noticed(running, between, browser):
     job_id = begin(driver, between.url, seconds=100)
     wait(driver, lambda d: len(set(seen(d))) >= 2)  # by the stream
     between.mute = True
-    wait(driver, lambda d: UNREACHABLE in text(d), seconds=25)
+    wait(driver, lambda d: UNREACHABLE in text(d), seconds=20)
     between.mute = False
     wait(driver, lambda d: UNREACHABLE not in text(d))
     end(driver, job_id)
@@ -400,7 +400,7 @@ def test_a_server_that_hangs_is_noticed(running, between, browser):
 def test_a_stream_that_says_it_lives_need_not_be_checked(running, browser):
     driver = browser(390)
     signed_in(running, driver, running.url, "r@example.org")
-    job_id = begin(driver, running.url, "deaf", seconds=25)
+    job_id = begin(driver, running.url, "deaf", seconds=35)
     wait(driver, lambda d: how_opened(d) == "navigate" and "1 point was used" in text(d))
     driver.execute_script("""
         const path = '/api/jobs/' + arguments[0];
