@@ -6,6 +6,7 @@ import re
 import gevent
 import pytest
 from gevent import socket
+from gevent.event import Event
 from gevent.server import StreamServer
 from selenium.webdriver.common.by import By
 
@@ -38,7 +39,8 @@ class Between:
 
     def __init__(self, server):
         self._server, self.act, self.held = server, None, lambda path: False
-        self.mute = False  # nothing comes back any more, and nothing is closed
+        self.speaks = Event()  # cleared: nothing comes back any more, and nothing is closed
+        self.speaks.set()
         self._open = set()
         self._listener = StreamServer(("127.0.0.1", 0), self._serve)
         self._listener.start()
@@ -52,6 +54,7 @@ class Between:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self):
+        self.speaks.set()
         self.answers(None)
         self._listener.stop(timeout=1)
 
@@ -81,6 +84,7 @@ class Between:
                         pass
                 else:
                     _pump(server, client, first, self)
+                    self.speaks.wait()
             finally:
                 rest.kill()
                 self._open -= {client, server}
@@ -89,7 +93,7 @@ class Between:
 def _pump(source, sink, data=b"", between=None):
     with contextlib.suppress(OSError):
         while data or (data := source.recv(65536)):
-            if between is None or not between.mute:
+            if between is None or between.speaks.is_set():
                 sink.sendall(data)
             data = b""
 
@@ -390,9 +394,9 @@ def test_a_server_that_hangs_is_noticed(running, between, browser):
     driver = browser(390)
     job_id = begin(driver, between.url, seconds=100)
     wait(driver, lambda d: len(set(seen(d))) >= 2)  # by the stream
-    between.mute = True
+    between.speaks.clear()
     wait(driver, lambda d: UNREACHABLE in text(d), seconds=20)
-    between.mute = False
+    between.speaks.set()
     wait(driver, lambda d: UNREACHABLE not in text(d))
     end(driver, job_id)
 
