@@ -64,7 +64,7 @@ def test_who_has_left_is_offered_no_cancel_and_the_last_one_ends_it(server, brow
     driver.get(f"{running.url}/jobs/{job_id}")
     _press(driver)
     wait(driver, lambda d: "You have left this. It goes on for the others" in text(d))
-    assert not driver.find_elements(By.CSS_SELECTOR, "form.cancel button")
+    assert not driver.find_element(By.CSS_SELECTOR, "form.cancel button").is_displayed()
     fits(driver)
     running.post(f"/api/jobs/{job_id}/cancellation", token=two["token"])
     wait(driver, lambda d: "You had left this; the last person who waited for it cancelled it." in text(d))

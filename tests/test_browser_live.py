@@ -6,6 +6,7 @@ import re
 import gevent
 import pytest
 from gevent import socket
+from gevent.event import Event
 from gevent.server import StreamServer
 from selenium.webdriver.common.by import By
 
@@ -38,7 +39,8 @@ class Between:
 
     def __init__(self, server):
         self._server, self.act, self.held = server, None, lambda path: False
-        self.mute = False  # nothing comes back any more, and nothing is closed
+        self.speaks = Event()  # cleared: nothing comes back any more, and nothing is closed
+        self.speaks.set()
         self._open = set()
         self._listener = StreamServer(("127.0.0.1", 0), self._serve)
         self._listener.start()
@@ -52,6 +54,7 @@ class Between:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self):
+        self.speaks.set()
         self.answers(None)
         self._listener.stop(timeout=1)
 
@@ -81,6 +84,7 @@ class Between:
                         pass
                 else:
                     _pump(server, client, first, self)
+                    self.speaks.wait()
             finally:
                 rest.kill()
                 self._open -= {client, server}
@@ -89,7 +93,7 @@ class Between:
 def _pump(source, sink, data=b"", between=None):
     with contextlib.suppress(OSError):
         while data or (data := source.recv(65536)):
-            if between is None or not between.mute:
+            if between is None or between.speaks.is_set():
                 sink.sendall(data)
             data = b""
 
@@ -158,8 +162,7 @@ def test_progress_comes_by_the_stream_and_the_report_follows(running, browser):
     wait(driver, lambda d: len(set(seen(d))) >= 7)
     assert polls(driver, job_id) <= 2, "it is told, it need not ask"
     assert seen(driver) == sorted(seen(driver), key=lambda percent: int(percent.strip("%")))
-    wait(driver, lambda d: d.title.startswith("Done"))
-    assert how_opened(driver) == "reload"
+    wait(driver, lambda d: d.title.startswith("Done") and how_opened(d) == "reload")
     no_complaints(driver)
     wait(driver, lambda d: streams(running) == 0)
 
@@ -330,14 +333,14 @@ def test_a_cancellation_that_stands_is_told_to_other_tabs_and_asked_for_once(ser
     sign_in(plain, running, made["email"], made["password"])
     running.flask("jobs", "cancel", job_id)
     plain.get(driver.current_url)
-    assert "You asked to cancel; it is being stopped." in text(plain)
+    assert "The operator is stopping this." in text(plain)
     assert "This page renews itself every few seconds." in text(plain) and "renews itself" not in text(driver)
     assert not plain.find_element(By.CSS_SELECTOR, ".cancel button").is_displayed()
-    wait(driver, lambda d: "You asked to cancel; it is being stopped." in text(d))
+    wait(driver, lambda d: "The operator is stopping this." in text(d))
     assert not driver.find_element(By.CSS_SELECTOR, ".cancel button").is_displayed()
-    assert not any(said in text(driver) for said in ("would be returned", "if you cancel now", "The work goes on"))
+    assert not any(said in text(driver) for said in ("if you cancel now", "The work goes on"))
     assert driver.switch_to.active_element.tag_name == "h1"
-    assert driver.find_element(By.CSS_SELECTOR, "[data-spoken]").get_attribute("textContent").startswith("You asked to cancel")
+    assert driver.find_element(By.CSS_SELECTOR, "[data-spoken]").get_attribute("textContent").startswith("The operator is stopping")
     running.post(f"/api/jobs/{job_id}/cancellation", token=made["token"])  # this process, and so at once
     wait(driver, lambda d: how_opened(d) == "reload")
 
@@ -390,9 +393,9 @@ def test_a_server_that_hangs_is_noticed(running, between, browser):
     driver = browser(390)
     job_id = begin(driver, between.url, seconds=100)
     wait(driver, lambda d: len(set(seen(d))) >= 2)  # by the stream
-    between.mute = True
+    between.speaks.clear()
     wait(driver, lambda d: UNREACHABLE in text(d), seconds=20)
-    between.mute = False
+    between.speaks.set()
     wait(driver, lambda d: UNREACHABLE not in text(d))
     end(driver, job_id)
 

@@ -32,7 +32,7 @@
   let failures = 0;
   let ahead = Date.now() - Date.parse(root.dataset.created) - root.dataset.age * 1000;  // this clock minus the server's
   let startedAt = Date.parse(root.dataset.since);
-  let said = null;      // what was spoken last; null: nothing has changed yet
+  let said = root.dataset.said;     // what it was about when something was spoken last, or the page was read
   let held = null;      // had the focus when the server went out of reach
   let leaving = false;
 
@@ -351,7 +351,7 @@
   // Screen readers hear a new stage and every quarter, not every percent.
   function say(key, sentence) {
     if (key === said) return;
-    if (said !== null) text(spoken, sentence);
+    text(spoken, sentence);
     said = key;
   }
 
