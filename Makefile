@@ -68,7 +68,7 @@ endef
 test: $(DEV)
 	@$(chromium); \
 	export AINORI_CHROMIUM="$$browser"; \
-	$(BIN)/python -m pytest -v -rs $(ARGS); status=$$?; \
+	$(if $(ARGS),$(BIN)/python -m pytest -v -rs $(ARGS); status=$$?,$(both)); \
 	if [ -z "$$browser" ]; then \
 		echo; \
 		echo "!!! THE BROWSER TESTS DID NOT RUN: $$why."; \
@@ -76,6 +76,17 @@ test: $(DEV)
 		if [ "$$CI" = true ]; then echo "!!! With CI=true that is a failure."; status=1; fi; \
 	fi; \
 	exit $$status
+
+# Two runs side by side, for both mostly wait: the browser's, whose words come when it has ended, and all else; in that
+# what kills servers is last, for it is about seconds, and by then has the machine to itself.
+BROWSER := $(wildcard tests/test_browser*.py)
+KILLING := $(wildcard tests/test_crash*.py)
+define both
+trap 'kill 0' INT TERM; \
+{ $(BIN)/python -m pytest -v -rs $(BROWSER) >.venv/browser.log 2>&1; status=$$?; echo; cat .venv/browser.log; exit $$status; } & \
+$(BIN)/python -m pytest -v -rs $(filter-out $(BROWSER) $(KILLING),$(wildcard tests/test_*.py)) $(KILLING); status=$$?; \
+wait $$! || status=1
+endef
 
 define chromium
 find_browser() { \
