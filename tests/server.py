@@ -1,6 +1,5 @@
 """The server of ``webapp.served`` with what tests ask of it: redirects followed, rows, accounts, what must succeed."""
 import json
-import os
 import signal
 import sqlite3
 import subprocess

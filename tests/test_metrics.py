@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.conftest import ROOT, Person
-from webapp import accounts, db, jobs, measure, recovery, workers
+from webapp import db, jobs, measure, recovery, workers
 
 DOCUMENTED = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 

@@ -1,7 +1,6 @@
 """Real servers whose file is locked, whose disk is full, read-only or slow. They answer; nothing is charged for
 what is refused; what runs ends as it would have, when the file can be written again."""
 import os
-import re
 import resource
 import shutil
 import signal

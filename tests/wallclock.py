@@ -1,6 +1,5 @@
 """Python's clock rules SQL too; and, in a real server, a test moves both by writing a number of seconds into a file."""
 import datetime
-import os
 import sqlite3
 import time
 

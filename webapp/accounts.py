@@ -293,7 +293,7 @@ _LIVE = f"created_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-{SESSION_DAYS} da
 
 
 def by_session(session_id):
-    """The account that is signed in by this session, or ``None``."""
+    """The account that a session of this id signs in, or ``None``."""
     return db.one(f"SELECT * FROM users WHERE id = (SELECT user_id FROM sessions WHERE id = ? AND {_LIVE})", (session_id,))
 
 
@@ -304,7 +304,7 @@ def sessions_count(user_id):
 
 @db.verb
 def sign_out(session_id):
-    """End this session: its cookie, and any copy of it, signs nobody in any more."""
+    """End a session: its cookie, and any copy of it, signs nobody in any more."""
     db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
 

@@ -10,7 +10,6 @@ import os
 import sys
 from collections import Counter
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 
 import gevent
 
