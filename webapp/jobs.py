@@ -910,6 +910,8 @@ def if_stopped(job):
     """What would become of a job in flight if the server stopped now, without a word: ``(goes_on, outcome,
     points)``. ``goes_on``: it stays in the queue, or another attempt follows; else it ends, and ``settling``
     says how. ``None`` where the ledger cannot be read."""
+    if job["attempt"] == 0 and job["status"] == "pending":
+        return True, "none", 0  # nothing is charged before it runs: that is a law of the ledger
     try:
         goes_on = job["status"] == "pending" or bool(
             db.value(f"SELECT {_tried_again()} FROM jobs WHERE id = ?", (job["id"],)))
