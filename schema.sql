@@ -7,7 +7,7 @@
 -- Points are whole numbers. JSON columns hold text.
 
 PRAGMA application_id = 1095323215;  -- 'AINO'
-PRAGMA user_version = 3;             -- newest file in migrations/, or 1
+PRAGMA user_version = 4;             -- newest file in migrations/, or 1
 
 -- ------------------------------------------------------------------------------------------ people
 
@@ -107,6 +107,8 @@ CREATE TABLE jobs (
   expired_at           TEXT,                     -- when result and files were deleted
   stopped_by           TEXT                      -- an operator who ended it, not who asked: its points return
     CONSTRAINT jobs_stopped_is_asked CHECK (stopped_by IS NULL OR cancel_requested_at IS NOT NULL),
+  reusable             INTEGER NOT NULL DEFAULT 1  -- 0: a result that no later asker is given, such as a partial one
+    CONSTRAINT jobs_reusable CHECK (reusable IN (0, 1)),
   CONSTRAINT jobs_status CHECK (status IN ('pending', 'running', 'succeeded', 'failed')),
   CONSTRAINT jobs_settlement CHECK (settlement IN ('none', 'due', 'settled', 'unknown')),
   CONSTRAINT jobs_failed_is_settled_or_due CHECK ((status = 'failed') = (settlement <> 'none')),
@@ -350,6 +352,25 @@ CREATE TABLE kind_pauses (
   note        TEXT,
   created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
+
+-- What a day has spent of a metered service's allowance. A day is the service's own: it ends where that is said.
+CREATE TABLE quota_days (
+  quota            TEXT NOT NULL,                -- as its kind calls it: youtube
+  day              TEXT NOT NULL,                -- 2026-11-30
+  spent            INTEGER NOT NULL DEFAULT 0,   -- units, counted before the request is sent
+  spent_by_guests  INTEGER NOT NULL DEFAULT 0,   -- of these
+  exhausted_at     TEXT,                         -- when the service itself said that nothing is left
+  PRIMARY KEY (quota, day),
+  CONSTRAINT quota_days_guests_are_a_part CHECK (spent_by_guests BETWEEN 0 AND spent),
+  CONSTRAINT quota_days_day CHECK (day IS date(day))
+) STRICT;
+CREATE TRIGGER quota_days_only_rise BEFORE UPDATE ON quota_days
+WHEN NEW.quota IS NOT OLD.quota OR NEW.day IS NOT OLD.day OR NEW.spent < OLD.spent
+  OR NEW.spent_by_guests < OLD.spent_by_guests OR NEW.rowid <> OLD.rowid
+BEGIN SELECT RAISE(ABORT, 'quota_days_only_rise: what was spent is spent'); END;
+CREATE TRIGGER quota_days_never_replaced BEFORE INSERT ON quota_days
+WHEN EXISTS (SELECT 1 FROM quota_days WHERE quota = NEW.quota AND day = NEW.day OR rowid = NEW.rowid)
+BEGIN SELECT RAISE(ABORT, 'quota_days_only_rise: this day is being counted'); END;
 
 -- ------------------------------------------------------------------------------- views for people
 

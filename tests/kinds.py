@@ -5,7 +5,7 @@ import time
 
 from pydantic import BaseModel
 
-from webapp.kinds import JobContext, Kind, Refuse, Upload
+from webapp.kinds import DailyLimit, JobContext, Kind, Quota, Refuse, Upload
 
 
 class Nothing(BaseModel):
@@ -133,6 +133,38 @@ KINDS += [Kind(name="bulky", params=Nothing, run=bulky),
           Kind(name="hasty", params=Pace, run=paced, cost=1, timeout_seconds=5),
           Kind(name="hasty_alone", params=Pace, run=paced, cost=1, timeout_seconds=5, exclusive=True)]
 KINDS.append(Kind(name="commanding", params=Text, run=commanding, cost=1, on_interrupt="retry", max_attempts=3))
+
+
+class Ask(BaseModel):
+    url: str
+    patient: bool = False  # ends with what there is, where no more may be asked
+    times: int = 1
+
+
+def metered(job: JobContext, params):
+    """Asks a service whose requests are counted: ``url``, with a number behind it where that is asked for."""
+    units, statuses = 0, []
+    try:
+        for n in range(params.times):
+            answer = job.fetch(params.url + (f"/{n}" if params.times > 1 else ""), cache_seconds=60, units=1)
+            units += answer.units
+            statuses.append(answer.status)
+            if answer.status == 403:
+                raise Refuse("USED_UP", "Used up.", retry_at=job.quota_exhausted())
+            if answer.status == 401:
+                job.incident("KEY_REFUSED", "the service refuses the key")
+    except DailyLimit:
+        if not params.patient:
+            raise
+        job.do_not_reuse()
+    return {"units": units, "statuses": statuses}
+
+
+KINDS.append(Kind(
+    name="metered", params=Ask, run=metered, share_key=lambda params: f"{params.url}*{params.times}", cache_seconds=3600,
+    stages=[("look", "Looking"), ("wait", "Waiting", lambda params: params.patient)],
+    settings={"METERED_PER_DAY": (10, "units a day; 0: no cap"), "METERED_HOST": ("h", "of what", "[a-z]+")},
+    quota=Quota("metered", "METERED_PER_DAY", "America/Los_Angeles", lambda params: not params.url.endswith("/free"))))
 
 
 def blocking(job: JobContext, params):

@@ -92,6 +92,7 @@ def one_line(stderr):
 def test_settings_tell_value_source_and_help_and_no_secret(settings):
     secret = "a secret that must not be read here"
     app = create_app(settings(SECRET_KEY=secret, SLOW_COST=7, YOUTUBE_API_KEY="abc-secret"))
+    app.settings._for_kinds.clear()
     app.kinds["free"] = replace(app.kinds["free"], settings={
         "YOUTUBE_API_KEY": "the key", "YOUTUBE_API_URL": ("https://example.org", "where it is asked")})
     done = app.test_cli_runner().invoke(args=["settings", "--json"])
@@ -118,7 +119,7 @@ def test_what_the_env_file_says_is_not_called_the_environment(tmp_path):
 
 def test_init_db_makes_the_file_and_says_where(shell):
     done = shell.flask("init-db")
-    assert done.stdout == f"{shell.database.resolve()} is ready: schema version 3.\n"
+    assert done.stdout == f"{shell.database.resolve()} is ready: schema version 4.\n"
 
 
 def test_flask_run_refuses_in_one_line_and_names_make_run(shell):

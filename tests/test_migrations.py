@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.conftest import ROOT
-from tests.test_schema import BROKEN, FIRST, HISTORY, HISTORY_OF_ACCOUNTS, WITHOUT, contents, laws, run
+from tests.test_schema import BROKEN, FIRST, HISTORY, HISTORY_OF_ACCOUNTS, HISTORY_OF_QUOTAS, WITHOUT, contents, laws, run
 from webapp import db, jobs, ledger
 from webapp.errors import SettingsError
 
@@ -32,7 +32,7 @@ def migrations(tmp_path):
 @pytest.fixture
 def file(tmp_path):
     """A file, called version 1, in which something of everything has happened."""
-    return populated(tmp_path, SCHEMA, *HISTORY_OF_ACCOUNTS)
+    return populated(tmp_path, SCHEMA, *HISTORY_OF_ACCOUNTS, *HISTORY_OF_QUOTAS)
 
 
 def populated(tmp_path, schema, *more):
@@ -175,16 +175,17 @@ def shape(path):
         connection.close()
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_file_of_an_older_version_becomes_what_a_new_file_is_and_keeps_every_row(tmp_path, version):
-    path = populated(tmp_path, ROOT / "tests" / "data" / f"schema-version-{version}.sql")
+    path = populated(tmp_path, ROOT / "tests" / "data" / f"schema-version-{version}.sql",
+                     *(HISTORY_OF_ACCOUNTS if version > 2 else ()))
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
     before = contents(path)
     db.prepare(path, SCHEMA, ROOT / "migrations")
     after = contents(path)
-    added = {"users": (None, None, None, None), "jobs": (None,)} | ({} if version > 1 else {
+    added = {"jobs": (1,)} if version > 2 else {"users": (None, None, None, None), "jobs": (None, 1)} | ({} if version > 1 else {
         "incidents": (None, 1),    # nobody was told of it, and it came once
         "workers": (None, None)})  # its clock is not known
     for table, rows in before.items():

@@ -75,6 +75,7 @@ HISTORY_OF_ACCOUNTS = [
     insert("sessions", id="s", user_id=1), insert("kind_pauses", kind="k", paused_by="a@example.org"),
     insert("users", lang="en"), "UPDATE users SET deleted_at = '2026', lang = NULL WHERE id = 4",
 ]
+HISTORY_OF_QUOTAS = [insert("quota_days", quota="q", day="2026-11-30", spent=5, spent_by_guests=2)]
 
 # law: statements that each break it and no other. (``WITHOUT``: laws that stand in front of it.)
 BROKEN = {
@@ -101,6 +102,17 @@ BROKEN = {
                             "UPDATE users SET deleted_at = '2027' WHERE id = 4"],
     "sessions(id)": [insert("sessions", id="s", user_id=2)],
     "kind_pauses(kind)": [insert("kind_pauses", kind="k", paused_by="b@example.org")],
+    "quota_days(quota, day)": [insert("quota_days", quota="q", day="2026-11-30")],
+    "quota_days_never_replaced": [
+        insert("quota_days", "INSERT OR REPLACE", quota="q", day="2026-11-30"),
+        insert("quota_days", "REPLACE", rowid=1, quota="r", day="2026-11-30")],
+    "quota_days_only_rise": [
+        "UPDATE quota_days SET spent = 4", "UPDATE quota_days SET spent_by_guests = 1", "UPDATE quota_days SET quota = 'r'",
+        "UPDATE quota_days SET day = '2026-12-01'", "UPDATE quota_days SET rowid = 7"],
+    "quota_days_guests_are_a_part": [
+        "UPDATE quota_days SET spent_by_guests = 6", insert("quota_days", quota="r", day="2026-11-30", spent_by_guests=-1)],
+    "quota_days_day": [insert("quota_days", quota="r", day="today"), insert("quota_days", quota="r", day="2026-13-01")],
+    "jobs_reusable": ["UPDATE jobs SET reusable = 2 WHERE id = 'done'"],
 
     "jobs_status": ["UPDATE jobs SET status = 'odd' WHERE id = 'pending'", job("new", status="odd")],
     "jobs_settlement": ["UPDATE jobs SET settlement = 'odd' WHERE id = 'pending'", job("new", settlement="odd")],
@@ -236,6 +248,7 @@ WITHOUT = {
     "jobs_one_in_flight": ["jobs_one_in_flight_stays"],
     "jobs_one_shared_flight": ["jobs_one_shared_flight_stays"],
     "jobs(id)": ["jobs_never_replaced"],
+    "quota_days(quota, day)": ["quota_days_never_replaced"],
     "jobs(number)": ["jobs_never_replaced"],
     "job_events(job_id, seq)": ["job_events_never_replaced"],
     "ledger_entries_once_per_job": ["ledger_entries_append_only_insert"],
@@ -278,7 +291,7 @@ def template(tmp_path_factory):
     path = tmp_path_factory.mktemp("schema") / "ainori.db"
     db.prepare(path, ROOT / "schema.sql", ROOT / "migrations")
     connection = sqlite3.connect(path)
-    run(connection, *HISTORY, *HISTORY_OF_ACCOUNTS)
+    run(connection, *HISTORY, *HISTORY_OF_ACCOUNTS, *HISTORY_OF_QUOTAS)
     connection.close()
     return path
 

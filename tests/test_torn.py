@@ -25,10 +25,11 @@ import webapp
 from tests.conftest import ROOT
 from tests.kinds import KINDS
 from tests.test_schema import contents
-from webapp import accounts, db, incidents, jobs, ledger, recovery, workers
+from webapp import accounts, db, incidents, jobs, ledger, quotas, recovery, workers
 from webapp.errors import AinoriError
 
 KINDS = {kind.name: kind for kind in KINDS}
+QUOTA = KINDS["metered"].quota
 DEAD = "dead-worker"  # its lock file lies there, and nobody holds it
 
 
@@ -349,6 +350,28 @@ def a_kind(world):
 def a_paused_kind(world):
     jobs.pause_kind("paid", "op@example.org")
     return lambda: jobs.resume_kind("paid")
+
+
+@scenario("quotas.spend")
+def the_first_unit_of_a_day(world):
+    return lambda: quotas.spend(QUOTA, 10, world.user, 1)
+
+
+@scenario("quotas.spend")
+def one_more_unit(world):
+    quotas.spend(QUOTA, 10, world.user, 1)
+    return lambda: quotas.spend(QUOTA, 10, world.user, 1)
+
+
+@scenario("quotas.exhaust")
+def a_day_of_which_nothing_was_spent(world):
+    return lambda: quotas.exhaust(QUOTA)
+
+
+@scenario("quotas.reopen")
+def a_day_that_was_used_up(world):
+    quotas.exhaust(QUOTA)
+    return lambda: quotas.reopen(QUOTA)
 
 
 @scenario("jobs.claim")

@@ -5,7 +5,7 @@ from flask import Blueprint, current_app, flash, g, redirect, render_template, r
 from flask_babel import format_decimal, ngettext
 from flask_babel import gettext as _
 
-from webapp import accounts, checks, incidents, jobs, ledger, messages, overview, web, workers
+from webapp import accounts, checks, incidents, jobs, ledger, messages, overview, quotas, web, workers
 from webapp.errors import AdminsOnly, AinoriError, AlreadyFinal, InvalidInput, LoginRequired, NotFound
 
 blueprint = Blueprint("admin", __name__, url_prefix="/admin")
@@ -429,6 +429,7 @@ def kinds():
         shown.append({
             "name": name, "title": _title(name), "on": kind is not None,
             "cost": None if kind is None or callable(kind.cost) else kind.cost, "paused": pauses.get(name),
+            "allowance": web.allowance(kind),
             "pending": now.get((name, "pending"), 0), "running": now.get((name, "running"), 0), **figures,
             "median": None if figures["median_seconds"] is None else messages.duration(figures["median_seconds"])})
     return render_template("admin/kinds.html", kinds=shown, days=overview.DAYS, text_max=TEXT_CHARACTERS_MAX)
@@ -441,6 +442,16 @@ def pause(name):
         by, note = _by(), request.form.get("note", "").strip()[:TEXT_CHARACTERS_MAX]
         _deed("PAUSE", f"{name} paused{': ' * bool(note)}{note}", lambda: jobs.pause_kind(name, by, note))
         return _("%(title)s is paused: nothing new is taken, and what is in progress goes on.", title=_title(name))
+    return _act(url_for("admin.kinds"), act)
+
+
+@blueprint.post("/kinds/<name>/reopen")
+def reopen(name):
+    def act():
+        quota = web.kind_named(name).quota
+        if quota is not None:
+            _deed("QUOTA", f"{name}: its service is asked again today", lambda: quotas.reopen(quota))
+        return _("%(title)s asks its service again.", title=_title(name))
     return _act(url_for("admin.kinds"), act)
 
 

@@ -10,7 +10,7 @@ import sqlite3
 from webapp import __version__, accounts, alerts, db, web
 from webapp.errors import Busy, StorageUnavailable
 from webapp.messages import _
-from webapp.settings import SETTINGS, kind_settings
+from webapp.settings import SETTINGS, kind_settings, own_settings
 
 FREE_DISK_BYTES_LOW = 200_000_000
 LOCK_SECONDS = 1.0  # so long the write lock is waited for; a server's own writes hold it much shorter
@@ -37,9 +37,9 @@ def settings(app):
             listed.append({"name": setting.name, "value": "by its params" if callable(value) else value,
                            "source": found.source(setting.name), "help": setting.help})
         values = found.for_kind(kind)
-        for name, spec in kind.settings.items():
-            listed.append({"name": name, "value": _shown(name, values[name]), "source": found.source(name),
-                           "help": spec[1] if isinstance(spec, tuple) else spec})
+        for setting in own_settings(kind):
+            listed.append({"name": setting.name, "value": _shown(setting.name, values[setting.name]),
+                           "source": found.source(setting.name), "help": setting.help})
     return listed
 
 

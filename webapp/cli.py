@@ -34,6 +34,7 @@ from webapp import (
     jobs,
     ledger,
     messages,
+    quotas,
     recovery,
     web,
     workers,
@@ -707,6 +708,7 @@ def kinds_list(as_json):
                "shared": kind.share_key is not None, "on_interrupt": kind.on_interrupt,
                "max_attempts": kind.attempts_max, "timeout_seconds": kind.timeout_seconds,
                "paused_since": pauses[kind.name]["created_at"] if kind.name in pauses else None,
+               "quota": _allowance(kind),
                "params": ", ".join(kind.params.model_fields), "home": str(kind.home)}
               for kind in current_app.kinds.values()], as_json)
 
@@ -727,6 +729,24 @@ def kinds_resume(name):
     if not jobs.resume_kind(name):  # also one that is no longer on
         raise click.ClickException(f"{name} is not paused.")
     click.echo(f"{name} takes new work again.")
+
+
+def _allowance(kind):
+    standing = web.allowance(kind)
+    if standing is None:
+        return None
+    return (f"{standing.spent:,} of {standing.cap:,} today" if standing.cap else f"{standing.spent:,} today") + (
+        f", used up until {standing.resets_at}" if standing.exhausted else "")
+
+
+@_kinds.command("reopen")
+@click.argument("name")
+def kinds_reopen(name):
+    """Ask a metered service again today that had said its allowance was used up."""
+    quota = web.kind_named(name).quota
+    if quota is None or not quotas.reopen(quota):
+        raise click.ClickException(f"No service that {name} asks has said that today's allowance is used up.")
+    click.echo(f"{name} asks its service again.")
 
 
 @_kinds.command("new")

@@ -209,6 +209,13 @@ class KindPaused(AinoriError):
     code = "KIND_PAUSED"
 
 
+class DailyLimit(AinoriError):
+    """A metered service's allowance for today is used up. ``exhausted``: by the service's own word, else by the site's
+    cap; ``guests``: only the share of those without an account; ``retry_at``; ``retry_after_seconds``."""
+
+    code = "DAILY_LIMIT"
+
+
 class ShuttingDown(AinoriError):
     code = "SHUTTING_DOWN"
 

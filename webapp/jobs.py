@@ -26,12 +26,13 @@ import gevent
 from gevent.event import Event
 from pydantic import ValidationError
 
-from webapp import commands, db, incidents, ledger, workers
+from webapp import commands, db, incidents, ledger, quotas, workers
 from webapp.errors import (
     AinoriError,
     AlreadyFinal,
     Busy,
     CommandFailed,
+    DailyLimit,
     IdempotencyKeyReused,
     InvalidInput,
     JobInFlight,
@@ -158,6 +159,7 @@ class Order:
     cost: int
     share_key: str | None
     exclusive_key: str | None
+    quota: tuple | None = None  # of the service it will ask, and its cap
     idempotency_key: str | None = None
     retry_of: str | None = None
     id: str = field(default_factory=new_id)
@@ -217,10 +219,12 @@ def order(kind, params, asker, *, settings, files=(), idempotency_key=None, retr
     if kind.check is not None:
         _said(kind, "check", kind.check, _Check(asker.lang, settings, dict(files)), params)
     share_key = _said(kind, "share_key", kind.share_key, params) if kind.share_key else None
+    metered = kind.quota is not None and _said(kind, "quota", kind.quota.used, params)
     return Order(
         kind=kind, asker=asker, params=text, params_hash=_hash(kind.name, text), cost=cost,
         share_key=None if share_key is None else _hash(kind.name, str(share_key)),
         exclusive_key=exclusive_key(kind, asker.user_id),
+        quota=(kind.quota, settings[kind.quota.setting]) if metered else None,
         idempotency_key=idempotency_key, retry_of=retry_of)
 
 
@@ -260,7 +264,7 @@ def submit(order, *, max_pending, files=()):
     """Accept the order, or refuse it and store nothing. When this returns, it is on disk.
 
     The ladder: the idempotency key's job · a fresh result · join · in flight (``JobInFlight``) ·
-    available balance (``InsufficientPoints``) · limits (``KindPaused``, ``QueueFull``) · insert.
+    available balance (``InsufficientPoints``) · limits (``KindPaused``, ``DailyLimit``, ``QueueFull``) · insert.
     """
     if signals.draining:
         raise ShuttingDown()
@@ -306,6 +310,11 @@ def preview(order):
         found["reasons"].append(InsufficientPoints.code)
     elif order.kind.name in pauses():
         found["reasons"].append(KindPaused.code)
+    else:
+        try:
+            _refuse_over_cap(order)
+        except DailyLimit as limit:
+            found["reasons"].append(limit.code)
     return found
 
 
@@ -330,7 +339,7 @@ def _fresh(order):
     if order.share_key is None or not order.kind.cache_seconds:
         return None
     return db.one(
-        "SELECT id FROM jobs WHERE kind = ? AND share_key = ? AND status = 'succeeded' AND result IS NOT NULL "
+        "SELECT id FROM jobs WHERE kind = ? AND share_key = ? AND status = 'succeeded' AND result IS NOT NULL AND reusable "
         f"AND finished_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) AND finished_at <= {NOW} "  # no clock set back
         "ORDER BY finished_at DESC LIMIT 1",
         (order.kind.name, order.share_key, f"-{order.kind.cache_seconds} seconds"))
@@ -366,6 +375,7 @@ def _insert(order, max_pending):
         if order.cost > available:
             raise InsufficientPoints(cost=order.cost, balance=available)
     _refuse_paused(order.kind.name)
+    _refuse_over_cap(order)
     if db.value("SELECT count(*) FROM jobs WHERE status = 'pending'") > max_pending:
         raise QueueFull(max_pending=max_pending)
     db.execute(_WATCH, (order.id, order.asker.user_id, order.idempotency_key, order.params_hash))
@@ -434,6 +444,12 @@ def resume_kind(kind):
 def pauses():
     """``{kind: row}`` of the kinds that take nothing new: ``paused_by``, ``note`` (or ``None``), ``created_at``."""
     return {row["kind"]: row for row in db.rows("SELECT * FROM kind_pauses")}
+
+
+def _refuse_over_cap(order):
+    """By the site's cap alone: where the service itself has had enough, what is asked may still be in the cache."""
+    if order.quota is not None:
+        quotas.standing(*order.quota).refuse_over_cap(order.asker.is_guest)
 
 
 def _refuse_paused(kind):
@@ -586,11 +602,13 @@ def keep_file(job_id, attempt, name, media_type, size_bytes):
 
 
 @db.verb
-def succeed(job_id, attempt, result, rows_count=None):
-    """Finish with ``result`` (JSON text): status, result and the last event in one transaction."""
+def succeed(job_id, attempt, result, rows_count=None, reusable=True):
+    """Finish with ``result`` (JSON text): status, result and the last event in one transaction. What the steps had
+    kept for another attempt goes. ``reusable``: whether later askers may be given it."""
     job = _fenced(job_id, attempt,
-                  f"status = 'succeeded', progress = 1, result = ?, rows_count = ?, finished_at = {NOW}, "
-                  "worker_id = NULL, deadline_at = NULL", result, rows_count)
+                  f"status = 'succeeded', progress = 1, result = ?, rows_count = ?, reusable = ?, finished_at = {NOW}, "
+                  "worker_id = NULL, deadline_at = NULL", result, rows_count, int(reusable))
+    db.execute("DELETE FROM job_steps WHERE job_id = ?", (job_id,))
     _ended(job, "succeeded")
 
 

@@ -114,6 +114,11 @@ _REFUSALS = {
     "KIND_PAUSED": lambda f: _("This is paused for now: %(note)s Nothing was started and nothing was used.",
                                note=as_sentence(f["note"])) if f.get("note") else
     _("This is paused for now. Nothing was started and nothing was used; please try again later."),
+    "DAILY_LIMIT": lambda f: _("What visitors without an account may use of this today is used up: sign in, or try again after "
+                               "%(time)s. Nothing was started and nothing was used.", time=moment(f["retry_at"]))
+    if f.get("guests") else
+    _("What this site may use of this service in a day is used up. Please try again after %(time)s. Nothing was started and "
+      "nothing was used.", time=moment(f["retry_at"])),
     "CSRF": lambda f: _("This page was opened before you signed in or out, or came from elsewhere. Nothing was started; please "
                         "press the button again."),
     "INSUFFICIENT_POINTS": lambda f: ngettext(
@@ -424,6 +429,8 @@ _ERRORS = {
     "INSUFFICIENT_POINTS": lambda f: _("Your points no longer sufficed when the work began to cost."),
     "UPSTREAM_UNAVAILABLE": lambda f: _("The service at %(host)s did not answer. Please try again later.",
                                         host=f.get("host", "?")),
+    "DAILY_LIMIT": lambda f: _("What this site may use of the service in a day is used up. Please try again after %(time)s.",
+                               time=moment(f.get("retry_at")) or "?"),
     "KIND_GONE": lambda f: _("This site has changed and no longer offers this as it was asked for."),
     "AI_UNAVAILABLE": lambda f: _("The AI did not answer. Please try again later."),
     "STORAGE_UNAVAILABLE": lambda f: _("The server could not store anything. Please try again later."),

@@ -53,6 +53,13 @@ class Figures:
                      {(severity,): 0 for severity in incidents.SEVERITIES} | incidents.open_counts(), "severity")
 
     def _outside(self):
+        days = {(kind.quota.name,): web.allowance(kind) for kind in self._app.kinds.values() if kind.quota is not None}
+        yield _gauge("quota_spent_units", "Units of a metered service's daily allowance that today has used.",
+                     {quota: day.spent for quota, day in days.items()}, "quota")
+        yield _gauge("quota_cap_units", "The most that a day may use of it; 0: no cap.",
+                     {quota: day.cap for quota, day in days.items()}, "quota")
+        yield _gauge("quota_exhausted", "1 while the service says that today's is used up.",
+                     {quota: int(day.exhausted) for quota, day in days.items()}, "quota")
         upstream = self._app.upstream
         yield _gauge("streams_open", "Live progress streams now.", self._app.streams.open.total())
         yield _counter("upstream_requests", "Requests sent to other services, redirects included.", upstream.requests)

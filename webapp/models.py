@@ -66,6 +66,7 @@ class Job(Model):
     finished_at = TextField(null=True)
     expired_at = TextField(null=True)
     stopped_by = TextField(null=True)
+    reusable = IntegerField()
 
     class Meta:
         table_name = "jobs"
@@ -166,6 +167,18 @@ class Incident(Model):
 
     class Meta:
         table_name = "incidents"
+
+
+class QuotaDay(Model):
+    quota = TextField()
+    day = TextField()
+    spent = IntegerField()
+    spent_by_guests = IntegerField()
+    exhausted_at = TextField(null=True)
+
+    class Meta:
+        table_name = "quota_days"
+        primary_key = CompositeKey("quota", "day")
 
 
 class KindPause(Model):

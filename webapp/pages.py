@@ -270,7 +270,10 @@ def _stages(kind, row):
     """Every declared stage as done, now or to come; one that was not declared is shown as it is named."""
     if kind is None:
         return []
-    names = [name for name, _title in kind.stages]
+    try:
+        names = kind.stages_of(kind.params.model_validate_json(row["params"]))
+    except Exception:  # params of another version, or gone
+        names = kind.stages_of(None)
     if row["stage"] and row["stage"] not in names:
         names.append(row["stage"])
     waits = row["status"] == "pending"  # to be tried again: the stage is that of the attempt before

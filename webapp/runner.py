@@ -4,6 +4,7 @@ import logging
 import os
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import gevent
@@ -12,11 +13,12 @@ from gevent.event import Event
 from gevent.lock import BoundedSemaphore
 from gevent.threadpool import ThreadPool
 
-from webapp import commands, db, incidents, jobs, measure, workers
+from webapp import commands, db, incidents, jobs, measure, quotas, workers
 from webapp.errors import (
     AiUnavailable,
     AinoriError,
     Busy,
+    DailyLimit,
     InsufficientPoints,
     LostFence,
     Refuse,
@@ -70,6 +72,7 @@ class Attempt(JobContext):
         self.lang = (params.lang if "lang" in type(params).model_fields else None) or job["lang"]
         self.settings = settings
         self.rows_count = None
+        self.reusable = True
         self.over = Event()        # it has returned, or is asked to stop
         self.stop_reason = None
         self._job, self._kind, self._params, self._upstream = job, kind, params, upstream
@@ -117,9 +120,31 @@ class Attempt(JobContext):
     def ai(self, prompt, *, data, schema):
         raise AiUnavailable(reason="not_configured")
 
-    def fetch(self, url, *, params=None, headers=None, cache_seconds=0, timeout_seconds=30, max_bytes=5_000_000):
-        return self._upstream.fetch(url, params=params, headers=headers, cache_seconds=cache_seconds,
-                                    timeout_seconds=timeout_seconds, max_bytes=max_bytes)
+    def fetch(self, url, *, params=None, headers=None, cache_seconds=0, timeout_seconds=30, max_bytes=5_000_000,
+              units=0):
+        spent = 0
+
+        def spend():
+            nonlocal spent
+            with db.patience(WORK_PATIENCE_SECONDS):
+                quotas.spend(self._kind.quota, self.settings[self._kind.quota.setting], self.user_id, units)
+            spent = units
+        response = self._upstream.fetch(url, params=params, headers=headers, cache_seconds=cache_seconds,
+                                        timeout_seconds=timeout_seconds, max_bytes=max_bytes,
+                                        admit=spend if units else None)
+        return replace(response, units=spent)
+
+    def quota_exhausted(self):
+        quota = self._kind.quota
+        until = quotas.exhaust(quota)
+        incidents.record("warning", "kinds", "QUOTA_EXHAUSTED", f"{quota.name}: nothing is asked before {until}")
+        return until
+
+    def incident(self, code, detail):
+        incidents.record("critical", "kinds", code, f"{self._kind.name}: {detail}")
+
+    def do_not_reuse(self):
+        self.reusable = False
 
     def parallel(self, calls):
         def outcome(fn):
@@ -377,7 +402,7 @@ class Runner:
     def _finish(self, job, outcome, facts):
         job_id, attempt = job["id"], job["attempt"]
         if outcome == "succeeded":
-            jobs.succeed(job_id, attempt, facts["result"], facts["rows_count"])
+            jobs.succeed(job_id, attempt, **facts)
             if self.kinds[job["kind"]].upload_field:
                 jobs.forget_inputs(job)
             return
@@ -432,12 +457,12 @@ def _work(kind, attempt, params):
     gevent.getcurrent().write_patience_seconds = WORK_PATIENCE_SECONDS
     try:
         result = _json(kind.run(attempt, params), "the result")
-        return "succeeded", {"result": result, "rows_count": attempt.rows_count}
+        return "succeeded", {"result": result, "rows_count": attempt.rows_count, "reusable": attempt.reusable}
     except _Stop as stop:
         return stop.reason, {}
     except Refuse as refusal:
         return "refused", {**refusal.facts, "code": refusal.code, "message": refusal.message}
-    except (InsufficientPoints, UpstreamUnavailable, AiUnavailable, Busy, StorageUnavailable) as error:
+    except (InsufficientPoints, UpstreamUnavailable, AiUnavailable, DailyLimit, Busy, StorageUnavailable) as error:
         return "refused", {**error.facts, "code": error.code}
     except OSError as error:
         if db.is_disk(error):

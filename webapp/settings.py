@@ -26,6 +26,7 @@ class Setting:
     least: float | None = None
     choices: tuple = ()
     secret: bool = False
+    pattern: str = ""  # a regular expression for the whole of a text
 
     def parse(self, text: str):
         """The value that ``text`` stands for; raises ``SettingsError`` with what would be right."""
@@ -48,6 +49,8 @@ class Setting:
             raise SettingsError(f"{self.name}={text!r} must be at least {self.least}.")
         if self.choices and value not in self.choices:
             raise SettingsError(f"{self.name}={text!r} must be one of {', '.join(self.choices)}.")
+        if self.pattern and not re.fullmatch(self.pattern, value):
+            raise SettingsError(f"{self.name}={text!r} is not of the form {self.pattern}: it is {self.help}.")
         return value
 
 
@@ -245,12 +248,11 @@ class Settings:
     def for_kind(self, kind) -> dict:
         """What the kind reads as ``job.settings``: its own settings, and the limits on uploads.
 
-        ``kind.settings`` maps a name to its help, or to ``(default, help)``. All values are text.
-        """
+        Raises ``SettingsError``."""
         made = self._for_kinds.get(kind.name)
         if made is None:
-            own = {name: self.environ.get(name, spec[0] if isinstance(spec, tuple) else "")
-                   for name, spec in kind.settings.items()}
+            own = {setting.name: setting.parse(self.environ[setting.name]) if setting.name in self.environ
+                   else setting.default for setting in own_settings(kind)}
             made = self._for_kinds[kind.name] = MappingProxyType({
                 **own, "MAX_UPLOAD_ROWS": str(self.max_upload_rows), "MAX_UPLOAD_MB": str(self.max_upload_mb)})
         return made
@@ -274,6 +276,7 @@ class Settings:
             if callable(kind.cost) and "cost" in changes:
                 changes["cost"] = _priced(kind.cost, changes["cost"])
             kinds[name] = replace(kind, **changes)
+            self.for_kind(kind)
             paid = callable(kinds[name].cost) or kinds[name].cost > 0
             if self.production and paid and not self.support_contact:
                 raise SettingsError(f"The kind {name!r} costs points: set SUPPORT_CONTACT, the address people write "
@@ -284,6 +287,15 @@ class Settings:
 def _priced(own_cost, points):
     """A kind's own function says what costs anything; the setting says how much."""
     return lambda params: points if own_cost(params) > 0 else 0
+
+
+def own_settings(kind) -> list[Setting]:
+    """The settings that a kind declares itself."""
+    found = []
+    for name, spec in kind.settings.items():
+        default, help, pattern = (*spec, "")[:3] if isinstance(spec, tuple) else ("", spec, "")
+        found.append(Setting(name, default, help, least=0 if isinstance(default, int) else None, pattern=pattern))
+    return found
 
 
 def kind_settings(kind) -> list[Setting]:

@@ -12,7 +12,7 @@ import socket
 import time
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from http.client import HTTPException
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 
 import gevent
 import urllib3
+from gevent.event import Event
 from gevent.lock import BoundedSemaphore
 from urllib3.exceptions import (
     ConnectTimeoutError,
@@ -71,13 +72,15 @@ class Upstream:
     def fetch(self, url: str, *, params: Mapping[str, Any] | None = None,
               headers: Mapping[str, str] | None = None, cache_seconds: float = 0,
               timeout_seconds: float = 30, connect_seconds: float = 5, max_bytes: int = 5_000_000,
-              redirects_max: int = 3) -> Response:
+              redirects_max: int = 3, admit: Callable[[], None] | None = None) -> Response:
         """The upstream's answer to a GET, whatever its status.
 
         An equal request under way is joined; an answer stored less than ``cache_seconds`` ago is
         used again (2xx and 404 are stored, nothing else). ``timeout_seconds`` limits all of it: the
         wait for a place, silence, a body that drips; ``connect_seconds`` each attempt to connect;
         ``max_bytes`` the decoded body. Params keep their order, those that are None are left out.
+        ``admit``: called before a request of this call's own is sent, however long that takes; what it raises is
+        raised here, and nothing is sent.
         Raises ``UpstreamUnavailable`` with ``reason`` and ``host``, never the URL: keys travel in it.
         """
         try:
@@ -87,7 +90,7 @@ class Upstream:
             if stored:
                 self.hits += 1
                 return stored
-            outcome = self._wait(call, cache_seconds, timeout_seconds)
+            outcome = self._wait(call, cache_seconds, timeout_seconds, admit)
             if not isinstance(outcome, Response):
                 # An exception for each caller: a shared one would gather the tracebacks of all.
                 raise UpstreamUnavailable(**outcome)
@@ -96,20 +99,29 @@ class Upstream:
             self.failures[failure.facts["reason"]] += 1
             raise
 
-    def _wait(self, call, cache_seconds, timeout_seconds):
+    def _wait(self, call, cache_seconds, timeout_seconds, admit):
         """A response, or the facts of a failure."""
-        flight = self._flights.get(call)
-        if flight:
+        while flight := self._flights.get(call):
             self.joined += 1
-        else:
-            flight = self._take_off(call)
+            outcome = self._ride(flight, cache_seconds, timeout_seconds)
+            if not flight.refusal:
+                return outcome
+            # Whoever began it was not admitted: whoever joined asks for themselves.
+        flight = self._take_off(call, admit)
+        outcome = self._ride(flight, cache_seconds, timeout_seconds)
+        if flight.refusal:
+            raise flight.refusal
+        return outcome
+
+    def _ride(self, flight, cache_seconds, timeout_seconds):
         flight.cache_seconds = max(flight.cache_seconds, cache_seconds)
         flight.waiting += 1
         try:
+            flight.admitted.wait()
             # Swallows only itself: a job's own deadline, around us, passes through.
             with gevent.Timeout(timeout_seconds, False):
                 return flight.greenlet.get()
-            return {"reason": "timeout", "host": call.url.host}
+            return {"reason": "timeout", "host": flight.call.url.host}
         finally:
             flight.waiting -= 1
             if not flight.waiting:
@@ -117,10 +129,10 @@ class Upstream:
                 self._land(flight)
                 flight.greenlet.kill(block=False)
 
-    def _take_off(self, call):
+    def _take_off(self, call, admit):
         if not self._flights and time.time() - self._last_landing > IDLE_SECONDS_MAX:
             self._pools.clear()
-        flight = self._flights[call] = _Flight(call)
+        flight = self._flights[call] = _Flight(call, admit)
         flight.greenlet = gevent.spawn(self._fly, flight)
         return flight
 
@@ -131,6 +143,8 @@ class Upstream:
 
     def _fly(self, flight):
         try:
+            if not flight.is_admitted():
+                return None
             response = self._follow(flight.call)
             if response.status == 404 or 200 <= response.status < 300:
                 self._cache.put(flight.call, response, flight.cache_seconds)
@@ -225,11 +239,24 @@ class _Call(NamedTuple):
 
 
 class _Flight:
-    def __init__(self, call):
+    def __init__(self, call, admit):
         self.call = call
         self.greenlet = None
         self.waiting = 0
         self.cache_seconds = 0
+        self.refusal = None         # what ``admit`` raised
+        self.admitted = Event()     # it has been asked
+        self._admit = admit
+
+    def is_admitted(self):
+        try:
+            if self._admit:
+                self._admit()
+        except Exception as refusal:
+            self.refusal = refusal
+        finally:
+            self.admitted.set()
+        return self.refusal is None
 
 
 class _Cache:

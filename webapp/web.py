@@ -21,7 +21,7 @@ from limits.strategies import MovingWindowRateLimiter
 from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge
 from werkzeug.routing import IntegerConverter
 
-from webapp import accounts, db, forms, jobs, ledger, messages, workers
+from webapp import accounts, db, forms, jobs, ledger, messages, quotas, workers
 from webapp.errors import (
     AdminsOnly,
     AinoriError,
@@ -495,7 +495,7 @@ def kind_json(kind, lang):
                    "exclusive": kind.exclusive, "shared": kind.share_key is not None,
                    "cache_seconds": kind.cache_seconds, "max_upload_mb": current_app.settings.max_upload_mb},
         "upload_field": kind.upload_field,
-        "stages": [{"name": name, "title": in_language(title, lang)} for name, title in kind.stages],
+        "stages": [{"name": name, "title": in_language(title, lang)} for name, title, *_when in kind.stages],
         "params": params_schema(kind, lang),
     }
 
@@ -507,6 +507,13 @@ def _paused(kind):
     except (db.Error, AinoriError):  # what is on offer is told even so; a submit says what is wrong
         return None
     return paused and {"since": paused["created_at"], "note": paused["note"]}
+
+
+def allowance(kind):
+    """How today stands for the metered service this kind asks (a ``quotas.Standing``); ``None`` where it asks none."""
+    if kind is None or kind.quota is None:
+        return None
+    return quotas.standing(kind.quota, current_app.settings.for_kind(kind)[kind.quota.setting])
 
 
 def params_schema(kind, lang):

@@ -14,12 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from types import UnionType
 from typing import Any, BinaryIO, Union, get_args, get_origin
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel
 
 from webapp.errors import (
     AiUnavailable,
     CommandFailed,
+    DailyLimit,
     InsufficientPoints,
     Refuse,
     SettingsError,
@@ -27,8 +29,8 @@ from webapp.errors import (
 )
 
 __all__ = [
-    "AiUnavailable", "CommandFailed", "InsufficientPoints", "JobContext", "Kind", "Refuse", "Response",
-    "Text", "Upload", "UpstreamUnavailable", "discover", "in_language",
+    "AiUnavailable", "CommandFailed", "DailyLimit", "InsufficientPoints", "JobContext", "Kind", "Quota", "Refuse",
+    "Response", "Text", "Upload", "UpstreamUnavailable", "discover", "in_language",
 ]
 
 LANGUAGES = ("en", "ja")
@@ -55,13 +57,15 @@ class Upload(BaseModel, frozen=True):
 
 @dataclass(frozen=True)
 class Response:
-    """What an upstream answered, whatever its status. ``headers``: lower-case names."""
+    """What an upstream answered, whatever its status. ``headers``: lower-case names. ``units``: what this very call
+    spent of the kind's quota; 0 where it was answered from the cache, or shared another's request."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
     url: str
     from_cache: bool = False
+    units: int = 0
 
     @property
     def text(self) -> str:
@@ -131,9 +135,26 @@ class JobContext(InputContext):
     @abstractmethod
     def fetch(self, url: str, *, params: Mapping[str, Any] | None = None,
               headers: Mapping[str, str] | None = None, cache_seconds: float = 0,
-              timeout_seconds: float = 30, max_bytes: int = 5_000_000) -> Response:
+              timeout_seconds: float = 30, max_bytes: int = 5_000_000, units: int = 0) -> Response:
         """GET with limits on time, size and redirects; the same request by several jobs at once is
-        one request. Answers of any status are returned; raises ``UpstreamUnavailable``."""
+        one request. Answers of any status are returned; raises ``UpstreamUnavailable``.
+
+        ``units``: what a request that is really sent costs of the kind's quota, counted before; raises
+        ``DailyLimit``, and sends nothing, where today's are used up."""
+
+    @abstractmethod
+    def quota_exhausted(self) -> str:
+        """The service itself says that the allowance for today is used up: until it is renewed nobody's ``fetch``
+        with ``units`` is sent. Returns until when (UTC, text)."""
+
+    @abstractmethod
+    def incident(self, code: str, detail: str) -> None:
+        """Tell the operator what only they can mend, such as a key that is refused. Keep secrets out of ``detail``."""
+
+    @abstractmethod
+    def do_not_reuse(self) -> None:
+        """This result is for those who have asked by now: whoever asks later starts anew, whatever the kind's
+        ``cache_seconds``. For what is partial."""
 
     @abstractmethod
     def parallel(self, calls: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
@@ -153,13 +174,28 @@ class JobContext(InputContext):
 
 
 @dataclass(frozen=True)
+class Quota:
+    """The daily allowance of a metered service that a kind asks. ``setting``: the name of the kind's setting, a whole
+    number, that caps the units of a day (0: no cap; guests get half of it); ``time_zone``: whose midnight renews it,
+    such as ``America/Los_Angeles``; ``used``: a function of params, whether work with these spends of it."""
+
+    name: str
+    setting: str
+    time_zone: str = "UTC"
+    used: Callable[[Any], bool] = lambda params: True
+
+
+@dataclass(frozen=True)
 class Kind:
     """One kind of job. Everything but ``name``, ``params`` and ``run`` is optional.
 
     cost: points, or a function of params. exclusive: one in flight per user. share_key: a function
     of params; the same key joins the job in flight, and for ``cache_seconds`` its finished result.
     on_interrupt: ``fail``, or ``retry`` up to ``max_attempts``. check: called with
-    ``(InputContext, params)`` before anything is stored; it may raise ``Refuse``. sample: a file
+    ``(InputContext, params)`` before anything is stored; it may raise ``Refuse``. stages: ``(name, title)``, or
+    ``(name, title, function of params)`` for one that not all work passes through. settings: ``{name: help}``,
+    ``{name: (default, help)}`` or ``{name: (default, help, regular expression)}``; a whole number as default takes
+    whole numbers of 0 or more. sample: a file
     beside the kind's module, offered on its form to try at once; its first params field of type
     ``Upload`` takes it. labels: what the keys of its result are called on the generic result page.
     result_template: ``result.html`` beside the module, if there is one.
@@ -171,7 +207,7 @@ class Kind:
     title: Text | None = None
     noun: Text | None = None
     description: Text | None = None
-    stages: Sequence[tuple[str, Text]] = ()
+    stages: Sequence[tuple] = ()
     cost: int | Callable[[Any], int] = 0
     exclusive: bool = False
     share_key: Callable[[Any], str | None] | None = None
@@ -180,6 +216,7 @@ class Kind:
     on_interrupt: str = "fail"
     max_attempts: int = 3
     settings: Mapping[str, Any] = field(default_factory=dict)
+    quota: Quota | None = None
     check: Callable[[InputContext, Any], None] | None = None
     sample: str | None = None
     labels: Mapping[str, Text] = field(default_factory=dict)
@@ -205,6 +242,14 @@ class Kind:
                 refuse(f"needs {limit}: a whole number of at least 1.")
         if self.cache_seconds and self.share_key is None:
             refuse("has cache_seconds but no share key.")
+        if self.quota is not None:
+            spec = self.settings.get(self.quota.setting)
+            if not isinstance(spec, tuple) or not isinstance(spec[0], int):
+                refuse(f"has a quota whose setting {self.quota.setting!r} is not one of its settings with a whole number.")
+            try:
+                ZoneInfo(self.quota.time_zone)
+            except (ZoneInfoNotFoundError, ValueError):
+                refuse(f"has a quota in an unknown time zone {self.quota.time_zone!r}.")
 
     @property
     def attempts_max(self) -> int:
@@ -217,10 +262,15 @@ class Kind:
         return in_language(self.noun, lang) or self.title_in(lang)
 
     def stage_in(self, stage: str | None, lang: str) -> str:
-        for name, title in self.stages:
+        for name, title, *_when in self.stages:
             if name == stage:
                 return in_language(title, lang)
         return stage or ""
+
+    def stages_of(self, params: Any) -> list[str]:
+        """The names of the stages that work with these params passes through, in order; ``None``: of any work."""
+        return [name for name, _title, *when in self.stages
+                if not when or params is not None and when[0](params)]
 
     @property
     def upload_fields(self) -> list[str]:
