@@ -179,6 +179,10 @@ class Rows:
 
     def problems(self) -> Iterable[str]:
         """What is wrong with it, each as the rest of a sentence about the kind."""
+        for name, order in self.orders.items():
+            if not (isinstance(order, tuple) and len(order) == 3):
+                yield f"has an order of rows {name!r} that is not (title, column, descending)."
+                return
         used = [*([self.text] if self.text is not None else []), *self.filters, *(order[1] for order in self.orders.values())]
         for column in used if self.columns else ():
             if column not in self.columns:
