@@ -172,9 +172,17 @@ def test_a_file_is_never_in_memory_whole_and_others_have_their_turn(file):
     ("none", "x", []), ("", "x", []), ("㌔", "ロ", ["㌔"]),
 ])
 def test_words_are_marked_as_they_were_written(text, typed, marked):
-    parts = stored.marked(text, stored.wanted(SPEC, MultiDict({"q": typed})).words)
+    parts = stored.marker(stored.wanted(SPEC, MultiDict({"q": typed})).words)(text)
     assert "".join(part for part, _ in parts) == text
     assert [part for part, hit in parts if hit] == marked
+
+
+@pytest.mark.parametrize("before", ["", "b"])
+def test_a_text_full_of_hits_is_marked_at_its_beginning_only(before):
+    text = before + "ab" * 5000
+    parts = stored.marker(stored.wanted(SPEC, MultiDict({"q": "a"})).words)(text)
+    assert "".join(part for part, _ in parts) == text and not parts[-1][1]
+    assert stored.MARKS_MAX - 1 <= sum(hit for _, hit in parts) <= stored.MARKS_MAX
 
 
 # ------------------------------------------------------------------------------------------- pages

@@ -282,8 +282,9 @@ def rows(job_id):
         context["form_error"] = messages.refusal(error)
         return render_template("pages/rows.html", **context, **_rows_form(spec), kept=True), 400
     context["page"] = page = stored.page(path, wanted)
+    mark = stored.marker(wanted.words)
     return render_template("pages/rows.html", **context, **_rows_form(spec), kept=True,
-                           shown=[_shown_row(spec, wanted, one) for one in page.rows], **_rows_ways(row, wanted, page))
+                           shown=[_shown_row(spec, mark, one) for one in page.rows], **_rows_ways(row, wanted, page))
 
 
 def _rows_noun(spec):
@@ -314,9 +315,9 @@ def _rows_ways(row, wanted, page):
                           for form in ("csv", "json")]}
 
 
-def _shown_row(spec, wanted, row):
-    """One row for its card: the ``parts`` of its text, those after the fold (``folded``), and its ``cells``: ``[(title,
-    text, moment, parts)]`` in which one of the last three says what is in it."""
+def _shown_row(spec, mark, row):
+    """One row for its card: the ``parts`` of its text, those behind the fold (``folded``), and its ``cells``, each with a
+    ``title`` and what is in it: a ``text``, a ``moment``, or ``parts`` where it was searched."""
     lang, text = messages.language(), forms.as_text(row.get(spec.text)) if spec.text else ""
     shown = len(text) if len(text) < FOLDED_FROM_CHARACTERS else SHOWN_CHARACTERS
     cells = []
@@ -325,12 +326,12 @@ def _shown_row(spec, wanted, row):
         if column == spec.text or value is None or value == "" or value == []:
             continue
         title = in_language(spec.columns.get(column, column), lang)
-        cells.append({"title": title, **_shown_cell(spec, wanted, column, value)})
-    parts = stored.marked(text, wanted.words)
+        cells.append({"title": title, **_shown_cell(spec, mark, column, value)})
+    parts = mark(text)
     return {"parts": _cut(parts, 0, shown), "folded": _cut(parts, shown, len(text)), "cells": cells}
 
 
-def _shown_cell(spec, wanted, column, value):
+def _shown_cell(spec, mark, column, value):
     lang, choices = messages.language(), spec.filters.get(column, {})
     if forms.as_text(value) in choices:
         return {"text": in_language(choices[forms.as_text(value)], lang)}
@@ -342,11 +343,12 @@ def _shown_cell(spec, wanted, column, value):
         value = ("、" if lang == "ja" else ", ").join(map(forms.as_text, value))
     if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\dT", value) and messages.moment(value):
         return {"moment": value}
-    return {"parts": stored.marked(forms.as_text(value), () if spec.text else wanted.words)}
+    text = forms.as_text(value)
+    return {"text": text} if spec.text else {"parts": mark(text)}
 
 
 def _cut(parts, begin, end):
-    """The parts of a text (as ``rows.marked`` makes them) between two places in it."""
+    """The parts of a text (as ``rows.marker`` has them) between two places in it."""
     found, at = [], 0
     for part, hit in parts:
         inside = part[max(0, begin - at):max(0, end - at)]

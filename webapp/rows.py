@@ -17,6 +17,7 @@ from webapp.kinds import Rows
 PAGE_ROWS = 50
 PAGES_MAX = 200
 SEARCH_CHARACTERS_MAX = 200
+MARKS_MAX = 100  # in one text: each takes its time to be written, in which nobody else is served
 _TO_KATAKANA = {code: code + 0x60 for code in (*range(0x3041, 0x3097), 0x309D, 0x309E)}
 _TO_HIRAGANA = {katakana: hiragana for hiragana, katakana in _TO_KATAKANA.items()}
 # Half-width voicing marks and the later parts of a Hangul syllable: one character with what stands before them.
@@ -165,21 +166,38 @@ def _pattern(word):
     return re.compile("".join(re.escape(one) if one == other else f"[{one}{other}]" for one, other in zip(*kana)))
 
 
-def marked(text, words):
-    """The text in parts, ``[(part, whether it is one of the words)]``; together they are the text."""
-    if not words:
-        return [(text, False)] if text else []
-    starts, folded, turn = [], [], db.Turn()  # for each folded character, where its own began
+def marker(words):
+    """A function that takes a text to its parts, ``[(part, whether it is one of the words)]``, which together are the text.
+    One serves a whole page: in between others have their turn."""
+    turn = db.Turn()
+
+    def mark(text):
+        turn.pass_on()
+        if not words:
+            return [(text, False)] if text else []
+        folded, spans = _spelled_out(text, turn)
+        hit = bytearray(len(text))
+        for word in words:
+            for found in word.finditer(folded):
+                begin, end = spans[found.start()][0], spans[found.end() - 1][1]
+                hit[begin:end] = b"\1" * (end - begin)
+        edges = [n for n in range(len(text)) if n == 0 or hit[n] != hit[n - 1]]
+        if len(edges) > 2 * MARKS_MAX:
+            edges = edges[:2 * MARKS_MAX - bool(hit[edges[2 * MARKS_MAX - 1]])]  # the last part is not a marked one
+        return [(text[begin:end], bool(hit[begin])) for begin, end in zip(edges, [*edges[1:], len(text)])]
+    return mark
+
+
+def _spelled_out(text, turn):
+    """The folded text, and for each of its characters where in ``text`` that which it comes from begins and ends."""
+    if text.isascii():
+        return _folded(text), [(n, n + 1) for n in range(len(text))]
+    folded, spans = [], []
     begins = [n for n, char in enumerate(text) if n == 0 or not (char in _JOINING or unicodedata.combining(char))]
     for begin, end in zip(begins, [*begins[1:], len(text)]):
-        turn.pass_on()
+        if begin % 256 == 0:
+            turn.pass_on()
         part = _folded(text[begin:end])
         folded.append(part)
-        starts.extend([(begin, end)] * len(part))
-    folded, hit = "".join(folded), bytearray(len(text))
-    for word in words:
-        for found in word.finditer(folded):
-            begin, end = starts[found.start()][0], starts[found.end() - 1][1]
-            hit[begin:end] = b"\1" * (end - begin)
-    edges = [n for n in range(len(text)) if n == 0 or hit[n] != hit[n - 1]]
-    return [(text[begin:end], bool(hit[begin])) for begin, end in zip(edges, [*edges[1:], len(text)])]
+        spans += [(begin, end)] * len(part)
+    return "".join(folded), spans

@@ -11,7 +11,7 @@ ROWS = Rows(
         "language": {"en": "Language", "ja": "言語"},
         "likes": {"en": "Likes", "ja": "高評価"},
         "published_at": {"en": "Written", "ja": "投稿日時"},
-        "is_reply": {"en": "Place", "ja": "位置"},
+        "is_reply": {"en": "Type", "ja": "種別"},
         "asks": {"en": "Asks for something", "ja": "質問・要望"},
         "times": {"en": "Moments named", "ja": "挙げている場面"},
     },
