@@ -225,6 +225,8 @@ def test_a_long_text_is_folded_and_opened_where_a_word_lies_behind_the_fold(left
     page = who.get(f"{path}/rows").text
     assert page.count("<details><summary>The rest</summary>") == 1
     assert texts(page) == ["x" * 400 + "…", "x" * 500 + " needle", "short needle"]
+    who, words = left([{"text": "word " * 200}], who=who)
+    assert texts(who.get(f"{words}/rows").text)[0].endswith("word…")
     assert "<details open><summary>The rest" in who.get(f"{path}/rows?q=NEEDLE").text
 
 

@@ -41,7 +41,7 @@ CONTENT_SECURITY_POLICY = ("default-src 'self'; img-src 'self' data:; object-src
 # Later than usual: not by a little, and not of what takes a moment.
 LATE_TIMES, LATE_SECONDS = 1.5, 5
 # Of the text of a row: from how much on it is folded, and what stands before the fold.
-FOLDED_FROM_CHARACTERS, SHOWN_CHARACTERS = 700, 400
+FOLDED_FROM_CHARACTERS, SHOWN_CHARACTERS, LONGEST_WORD_CHARACTERS = 700, 400, 40
 
 
 # --------------------------------------------------------------------------------------- what to do
@@ -319,7 +319,6 @@ def _shown_row(spec, mark, row):
     """One row for its card: the ``parts`` of its text, those behind the fold (``folded``), and its ``cells``, each with a
     ``title`` and what is in it: a ``text``, a ``moment``, or ``parts`` where it was searched."""
     lang, text = messages.language(), forms.as_text(row.get(spec.text)) if spec.text else ""
-    shown = len(text) if len(text) < FOLDED_FROM_CHARACTERS else SHOWN_CHARACTERS
     cells = []
     for column in spec.columns or row:
         value = row.get(column)
@@ -327,8 +326,16 @@ def _shown_row(spec, mark, row):
             continue
         title = in_language(spec.columns.get(column, column), lang)
         cells.append({"title": title, **_shown_cell(spec, mark, column, value)})
-    parts = mark(text)
-    return {"parts": _cut(parts, 0, shown), "folded": _cut(parts, shown, len(text)), "cells": cells}
+    parts, fold = mark(text), _fold(text)
+    return {"parts": _cut(parts, 0, fold), "folded": _cut(parts, fold, len(text)), "cells": cells}
+
+
+def _fold(text):
+    """How many characters of a text stand before its fold: all of a short one; else up to a space, if one is near."""
+    if len(text) < FOLDED_FROM_CHARACTERS:
+        return len(text)
+    space = text.rfind(" ", SHOWN_CHARACTERS - LONGEST_WORD_CHARACTERS, SHOWN_CHARACTERS)
+    return SHOWN_CHARACTERS if space < 0 else space
 
 
 def _shown_cell(spec, mark, column, value):
