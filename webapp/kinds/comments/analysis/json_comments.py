@@ -1,0 +1,310 @@
+"""Comments of a JSON document, of JSON lines, or of many documents one after another."""
+import json
+import re
+
+from .fields import SOMETHING, Comment, author_of, clean, likes_of, plain, reply_of, roles_of, time_of, without_markup
+from .refusals import HEADERS_SHOWN_MAX, Unreadable, no_column, too_many
+
+CHUNK_CHARACTERS = 1 << 18
+WHOLE_CHARACTERS_MAX = 1 << 20      # a JSON object up to this size is decoded at once
+VALUE_CHARACTERS_MAX = 1 << 22      # no single JSON value may be larger
+ENTRIES_MAX = 300_000               # of a JSON document
+CUT_CHARACTERS_MAX = 64             # a token that the end of a piece cut apart is shorter
+_UNFINISHED = object()
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+_DEPTH_MAX = 6
+# Keys that hold the list of comments, and keys that only wrap it.
+_LISTS = {"comments", "items", "data", "results", "threads", "pages", "entries", "response", "コメント"}
+_WRAPPERS = _LISTS - {"comments", "コメント"}
+_YT_DLP = {"extractor", "extractor_key", "webpage_url", "formats", "automatic_captions", "_version"}
+
+
+def looks_like_json(start):
+    """'[Verse 1] what a song' is a comment, not JSON."""
+    return bool(re.match(r'\s*(\[\s*([{\["\]]|null|-?\d+\s*[,\]])|\{\s*["}])', start))
+
+
+class _Cursor:
+    """JSON text that is read as it is needed. ``peek`` and ``whole`` move over white space."""
+
+    def __init__(self, stream):
+        self.stream, self.text, self.at, self.line, self.ended = stream, "", 0, 1, False
+
+    def more(self):
+        rest = len(self.text) - self.at
+        new = self.stream.read(max(CHUNK_CHARACTERS, rest))
+        self.line += self.text.count("\n", 0, self.at)
+        self.text = self.text[self.at:] + new
+        self.at = 0
+        self.ended = not new
+
+    def peek(self):
+        """The next character that is not white space, or "" at the end."""
+        while True:
+            found = SOMETHING.search(self.text, self.at)
+            if found:
+                self.at = found.start()
+                return self.text[self.at]
+            self.at = len(self.text)
+            if self.ended:
+                return ""
+            self.more()
+
+    def take(self, characters):
+        found = self.peek()
+        if not found or found not in characters:
+            self.fail(self.at)
+        self.at += 1
+        return found
+
+    def whole(self, limit):
+        """The value here, or ``_UNFINISHED`` if it does not end within ``limit`` characters."""
+        while True:
+            at = self.at
+            try:
+                value, end = _DECODER.raw_decode(self.text, self.at)
+                # A number may go on in the next piece.
+                if end < len(self.text) or self.ended:
+                    self.at = end
+                    return value
+            except json.JSONDecodeError as error:
+                at = error.pos
+                if at < len(self.text) - CUT_CHARACTERS_MAX and not error.msg.startswith("Unterminated"):
+                    self.fail(at)       # reading on would not mend it
+            except RecursionError:
+                raise self.beyond("is nested too deeply", "は、入れ子が深すぎます") from None
+            except ValueError:
+                raise self.beyond("has a number with thousands of digits", "に、桁数が多すぎる数値があります") from None
+            if self.ended:
+                self.fail(at)
+            if len(self.text) - self.at > limit:
+                return _UNFINISHED
+            self.more()
+
+    def beyond(self, en, ja):
+        """For what may well be valid, but is more than can be read."""
+        line = self.line + self.text.count("\n", 0, self.at)
+        return Unreadable("UNSUPPORTED_FORMAT",
+                          f"This JSON cannot be read: the value that begins in line {line} {en}. "
+                          "Upload the list of comments alone.",
+                          f"このJSONは読み込めません。{line}行目から始まる値{ja}。"
+                          "コメントの一覧だけをアップロードしてください。", line=line)
+
+    def fail(self, at):
+        line = self.line + self.text.count("\n", 0, at)
+        raise Unreadable("INVALID_JSON",
+                         f"The file is not valid JSON: see line {line}. It may have been cut short; save it again.",
+                         f"ファイルがJSONとして正しくありません（{line}行目）。途中で切れている可能性があります。"
+                         "保存し直してください。", line=line)
+
+
+def _too_large(cursor):
+    return cursor.beyond(f"goes on for more than {VALUE_CHARACTERS_MAX:,} characters, or a quote or bracket is missing",
+                         f"が{VALUE_CHARACTERS_MAX:,}文字を超えているか、引用符や括弧が閉じられていません")
+
+
+def _walk(cursor, key=None, depth=0):
+    """``(key, value)`` for what the document is made of: elements of its lists, under the list's key,
+    and members of objects that are too large to be decoded at once."""
+    kind = cursor.peek()
+    if kind == "[" and depth < _DEPTH_MAX:
+        cursor.take("[")
+        empty = cursor.peek() == "]"
+        if empty:
+            yield key, []
+        while not empty:
+            yield from _walk(cursor, key, depth + 1)
+            if cursor.take(",]") == "]":
+                return
+        cursor.take("]")
+        return
+    value = cursor.whole(WHOLE_CHARACTERS_MAX if kind == "{" and depth < _DEPTH_MAX else VALUE_CHARACTERS_MAX)
+    if value is not _UNFINISHED:
+        yield key, value
+        return
+    if kind != "{" or depth >= _DEPTH_MAX:
+        raise _too_large(cursor)
+    cursor.take("{")
+    while True:
+        if cursor.peek() != '"':
+            cursor.fail(cursor.at)
+        name = cursor.whole(VALUE_CHARACTERS_MAX)
+        if name is _UNFINISHED:
+            raise _too_large(cursor)
+        cursor.take(":")
+        yield from _walk(cursor, name, depth + 1)
+        if cursor.take(",}") == "}":
+            return
+
+
+class JsonComments:
+    """The comments of a JSON document, of many after one another, or of JSON lines."""
+
+    def __init__(self, reading, stream):
+        self.reading, self.cursor = reading, _Cursor(stream)
+        self.keys = {}          # seen where no comment was: an ordered set
+        self.ids = set()
+        self.is_yt_dlp = self.has_list = False
+        self.extractor = ""
+        self.found = self.entries = 0
+
+    def __iter__(self):
+        reading, documents = self.reading, 0
+        reading.format = "json"
+        while self.cursor.peek():
+            documents += 1
+            for key, value in _walk(self.cursor):
+                self._count(1)
+                for comment in self._take(key, value):
+                    self.found += 1
+                    yield comment
+            if self.cursor.peek() == ",":       # lines of an array whose brackets were cut away
+                self.cursor.at += 1
+        if reading.format == "json" and documents > 1:
+            reading.format = "json-lines"
+        # Other sites' extractors may know the exact time; YouTube's page says '3 weeks ago'.
+        if reading.format == "yt-dlp":
+            reading.coarse = not self.extractor or self.extractor.lower().startswith("youtube")
+        if not self.found and not reading.counts["empty"]:
+            self._explain()
+
+    def _count(self, entries):
+        self.entries += entries
+        if self.entries > ENTRIES_MAX:
+            raise too_many("entries", "項目数", ENTRIES_MAX, limit_entries=ENTRIES_MAX)
+
+    def _explain(self):
+        if self.is_yt_dlp and not self.has_list:
+            raise Unreadable(
+                "COMMENTS_NOT_INCLUDED",
+                "This is a yt-dlp file without comments. Run yt-dlp --write-comments --skip-download with "
+                "the video's address, and upload the new .info.json.",
+                "コメントが入っていないyt-dlpのファイルです。動画のアドレスで yt-dlp --write-comments "
+                "--skip-download を実行し、新しい .info.json をアップロードしてください。")
+        if self.keys and not self.has_list:
+            raise no_column(list(self.keys), json_keys=True)
+
+    def _take(self, key, value):
+        if key is not None and plain(key) not in _LISTS:
+            self._member(key, value)
+        elif key is not None and value is None:
+            return
+        elif value == []:
+            self.has_list = True
+        else:
+            yield from self._comments(value, 0)
+
+    def _member(self, key, value):
+        """One member of an object that describes the comments."""
+        if len(self.keys) < HEADERS_SHOWN_MAX:
+            self.keys[key[:1_000]] = True
+        if key in _YT_DLP:
+            self.is_yt_dlp = True
+        if key == "extractor" and isinstance(value, str):
+            self.extractor = value
+        elif key == "comment_count" and isinstance(value, int):
+            self.reading.reported = likes_of(value)
+        elif key == "title" and isinstance(value, str):
+            self.reading.title = clean(value)[:200]
+
+    def _comments(self, value, depth):
+        if isinstance(value, str):
+            yield Comment(value)
+        elif isinstance(value, list):
+            self.has_list = self.has_list or not value
+            self._count(len(value))
+            for one in value:
+                if depth < _DEPTH_MAX:
+                    yield from self._comments(one, depth + 1)
+        elif isinstance(value, dict):
+            yield from self._object(value, depth)
+        else:
+            self.reading.counts["empty"] += value is None
+
+    def _object(self, value, depth):
+        if isinstance(value.get("snippet"), dict):
+            yield from self._api(value)
+            return
+        inner = {key: plain(key) for key, one in value.items() if isinstance(one, (list, dict))}
+        lists = [key for key, plain in inner.items() if plain in _LISTS]
+        wrapped = any(inner[key] in _WRAPPERS for key in lists)
+        names = list(value)
+        roles = roles_of(names)
+        text = names[roles["text"]] if "text" in roles else None
+        if text is not None and isinstance(value[text], (list, dict)):
+            if not wrapped and text not in lists:
+                lists.append(text)
+            text = None
+        if wrapped or text is None or (value.keys() & _YT_DLP):
+            yield from self._wrapper(value, lists, depth)
+            return
+        if self._repeated(value):
+            return
+        member = {role: value[names[position]] for role, position in roles.items()}
+        if {"parent", "id"} <= value.keys() or "_time_text" in value:
+            self.reading.format = "yt-dlp"
+        self.reading.column = self.reading.column or text[:60]
+        yield self._comment(text, member)
+        for name in ("replies", "comments"):
+            for reply in self._comments(value.get(name), depth + 1) if isinstance(value.get(name), list) else ():
+                yield reply._replace(is_reply=True)
+
+    def _wrapper(self, value, lists, depth):
+        for key in value:
+            self._member(key, value[key])
+        for key in lists if depth < _DEPTH_MAX else ():
+            yield from self._comments(value[key], depth + 1)
+
+    def _comment(self, text_key, member):
+        text = member["text"]
+        if not isinstance(text, str):
+            text = "" if text is None or isinstance(text, (bool, list, dict)) else str(text)
+        if plain(text_key) == "textdisplay":
+            text = without_markup(text)
+        return Comment(text, likes_of(member.get("likes")), time_of(member.get("at")),
+                       author_of(member.get("author")),
+                       reply_of(member["reply"]) if "reply" in member else None)
+
+    def _repeated(self, value):
+        """Pages saved at different moments overlap: the same id counts once."""
+        identifier = value.get("id")
+        if not isinstance(identifier, str) or not identifier:
+            return False
+        if identifier in self.ids:
+            self.reading.counts["repeated"] += 1
+            return True
+        self.ids.add(identifier)
+        return False
+
+    def _api(self, value):
+        """A commentThread with its inline replies, or a comment, of the YouTube Data API."""
+        snippet = value["snippet"]
+        top = snippet.get("topLevelComment")
+        if not isinstance(top, dict):
+            yield from self._api_comment(value, bool(snippet.get("parentId")))
+            return
+        replies = value.get("replies")
+        replies = replies.get("comments") if isinstance(replies, dict) else None
+        replies = [one for one in replies or () if isinstance(one, dict)] if isinstance(replies, list) else []
+        # The same thread on two pages must not count its missing replies twice.
+        first = len(self.ids)
+        yield from self._api_comment(top, False)
+        if len(self.ids) > first or "id" not in top:
+            missing = max(0, (likes_of(snippet.get("totalReplyCount")) or 0) - len(replies))
+            self.reading.replies_missing = (self.reading.replies_missing or 0) + missing
+        for reply in replies:
+            yield from self._api_comment(reply, True)
+
+    def _api_comment(self, value, is_reply):
+        snippet = value.get("snippet")
+        names = list(snippet) if isinstance(snippet, dict) else []
+        roles = roles_of(names)
+        if "text" not in roles:
+            for key in names:
+                self._member(key, None)
+            return
+        if self._repeated(value):
+            return
+        self.reading.format = "youtube-api"
+        member = {role: snippet[names[position]] for role, position in roles.items()}
+        yield self._comment(names[roles["text"]], member)._replace(is_reply=is_reply)
