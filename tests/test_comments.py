@@ -236,7 +236,7 @@ def test_a_table_whose_first_lines_are_long_is_still_a_table(tmp_path):
 
 
 @pytest.mark.parametrize("content, expected", [
-    ("x" * 140_000 + ",text\n1,hello\n", 2), ('"a\nb",text\n1,"hello\n2,x\n', 3), ("\t,\t\nid,text\n1,hello\n", ["hello"]),
+    ("x" * 140_000 + ",text\n1,hello\n", 2), ('"a\nb",text\n1,"hello\n2,x\n', 2), ("\t,\t\nid,text\n1,hello\n", ["hello"]),
 ])
 def test_the_header_that_is_judged_is_the_header_that_is_read(tmp_path, content, expected):
     found = texts(tmp_path, content, "x.csv")

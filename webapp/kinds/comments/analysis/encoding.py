@@ -6,34 +6,36 @@ from .refusals import Unreadable, unsupported
 
 CHUNK_BYTES = 1 << 20
 SAMPLE_CHARACTERS = 20_000
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+          (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+# The standard's EUC-JP lacks the circled numbers and the like of NEC's row 13, which its successor has.
+_JAPANESE = ("cp932", "euc_jp", "euc_jis_2004")
 
 
 def encoding_of(path, head):
-    """``(encoding, errors)``. A byte order mark decides; then zeros in every second byte; then the
-    first of UTF-8, the Japanese code pages and cp1252 that decodes the whole file and looks right."""
-    for mark, name in ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"),
-                       (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
-                       (codecs.BOM_UTF16_BE, "utf-16")):
-        if head.startswith(mark):
-            return name, "strict" if _decodes(path, name)[0] else "replace"
-    valid, sample = _decodes(path, "utf-8")
-    if name := _utf16(head, valid):
+    """``(encoding, errors)``; ``head`` is how the file begins. A byte order mark decides; then zeros in
+    the places of UTF-16 and UTF-32 and the escapes of ISO-2022-JP; then the first of UTF-8, the code
+    pages of Japan, Korea and western Europe that decodes the whole file and looks right. Raises
+    ``Unreadable``."""
+    valid, _ = _decodes(path, "utf-8")
+    name = (next((name for mark, name in _MARKS if head.startswith(mark)), None) or _utf32(head)
+            or _utf16(head, valid) or _iso2022(head))
+    if name:
         return name, "strict" if _decodes(path, name)[0] else "replace"
     if valid:
         return "utf-8", "strict"
-    legacy = [(_japanese(text), name) for name in ("cp932", "euc_jp")
+    legacy = [(_japanese(text), -place, name) for place, name in enumerate(_JAPANESE)
               for ok, text in [_decodes(path, name)] if ok]
-    likely, name = max(legacy, default=(0, ""))
+    likely, _, name = max(legacy, default=(0, 0, ""))
     if likely >= 0.2:
         return name, "strict"
     _, sample = _decodes(path, "utf-8", "replace")
     if len(sample.replace(" ", "")) >= 10 * sample.count("\ufffd"):
         return "utf-8", "replace"       # a few broken characters in a good file, or one cut in two
-    ok, sample = _decodes(path, "cp1252")
-    if ok and _western(head, sample):
-        return "cp1252", "strict"
-    if head.count(b"\0") or len(re.findall(rb"[\x01-\x08\x0e-\x1f]", head)) > len(head) / 100:
+    if b"\0" in head or len(re.findall(rb"[\x01-\x08\x0e-\x1f]", head)) > len(head) / 100:
         raise unsupported({"en": "a binary file", "ja": "バイナリファイル"})
+    if name := _korean(path) or _western(path, head):
+        return name, "strict"
     raise Unreadable("BAD_ENCODING",
                      "The characters of this file cannot be read. Save it again as UTF-8 (in Excel: "
                      "'CSV UTF-8') and upload that.",
@@ -60,6 +62,15 @@ def _decodes(path, encoding, errors="strict"):
     return True, "".join(sample)
 
 
+def _utf32(head):
+    """UTF-32 without its mark: no character is beyond U+10FFFF."""
+    whole = head[:len(head) // 4 * 4]
+    for order, first, second in (("utf-32-le", 3, 2), ("utf-32-be", 0, 1)):
+        if whole and not any(whole[first::4]) and max(whole[second::4]) <= 0x10:
+            return order
+    return None
+
+
 def _utf16(head, is_utf8):
     """UTF-16 without its mark: the byte order in which kana and ASCII appear. Zeros that strayed into
     UTF-8 must not count: there every fifth byte has to be one."""
@@ -73,15 +84,39 @@ def _utf16(head, is_utf8):
     return order if share > 0.2 else None
 
 
+def _iso2022(head):
+    """The escapes that begin kanji, and half-width kana: to UTF-8 they are valid text."""
+    return "iso2022_jp_ext" if re.search(rb"\x1b(\$[@B]|\(I)", head) else None
+
+
 def _japanese(sample):
     """The share of kana and full-width signs. Half-width kana in a row count for less: EUC-JP read as
-    cp932 gives nothing else, and Latin text gives single ones."""
+    cp932 gives nothing else, and Latin text gives single ones. Chinese read so gives them among
+    characters for private use."""
+    letters = len(sample) - sample.count(" ")
     full = len(re.findall(r"[\u3000-\u30ff\uff01-\uff60]", sample))
     half = sum(map(len, re.findall(r"[\uff61-\uff9f]{3,}", sample)))
-    return (full + 0.3 * half) / (len(sample) - sample.count(" ")) if sample.strip() else 0
+    if not letters or full < 0.05 * letters and re.search("[\ue000-\uf8ff]", sample):
+        return 0
+    return (full + 0.3 * half) / letters
 
 
-def _western(head, sample):
-    letters = len(re.findall(r"[À-ÖØ-öø-ÿŠšŽžŒœŸ“”‘’–—…€«»¡¿°ª\xa0º ]", sample))
-    high = len(re.findall(rb"[\x80-\xff]", head))
-    return letters >= 0.9 * len(sample) and high <= 0.3 * len(head)
+def _korean(path):
+    """Chinese read so has as many other characters as hangul; accents of the west give single ones."""
+    ok, sample = _decodes(path, "cp949")
+    letters = len(sample) - sample.count(" ")
+    return "cp949" if ok and letters and sum(map(len, re.findall("[가-힣]{2,}", sample))) >= 0.7 * letters else None
+
+
+def _western(path, head):
+    """Windows' code page or the old Macintosh's, whichever gives more of the usual letters: most bytes
+    mean a letter in both."""
+    if len(re.findall(rb"[\x80-\xff]", head)) > 0.3 * len(head):
+        return None
+    found = []
+    for name in ("mac_roman", "cp1252"):
+        ok, sample = _decodes(path, name)
+        usual = len(re.findall(r"[À-ÖØ-öø-ÿ“”‘’–—…«»¡¿ ]", sample))
+        if ok and usual + len(re.findall(r"[ŠšŽžŒœŸ€°ª\xa0º]", sample)) >= 0.9 * len(sample):
+            found.append((usual / len(sample), name))
+    return max(found)[1] if found else None

@@ -2,13 +2,15 @@
 import json
 import re
 
-from .fields import SOMETHING, Comment, author_of, clean, likes_of, plain, reply_of, roles_of, time_of, without_markup
-from .refusals import HEADERS_SHOWN_MAX, Unreadable, no_column, too_many
+from .fields import (SOMETHING, Comment, author_of, clean, is_html, is_reply_of, likes_of, plain, roles_of, time_of,
+                     without_markup)
+from .refusals import HEADERS_SHOWN_MAX, Unreadable, no_column, too_many, unsupported
 
 CHUNK_CHARACTERS = 1 << 18
 WHOLE_CHARACTERS_MAX = 1 << 20      # a JSON object up to this size is decoded at once
 VALUE_CHARACTERS_MAX = 1 << 22      # no single JSON value may be larger
 ENTRIES_MAX = 300_000               # of a JSON document
+KEYS_LOOKED_AT_MAX = 100
 CUT_CHARACTERS_MAX = 64             # a token that the end of a piece cut apart is shorter
 _UNFINISHED = object()
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
@@ -17,6 +19,13 @@ _DEPTH_MAX = 6
 _LISTS = {"comments", "items", "data", "results", "threads", "pages", "entries", "response", "コメント"}
 _WRAPPERS = _LISTS - {"comments", "コメント"}
 _YT_DLP = {"extractor", "extractor_key", "webpage_url", "formats", "automatic_captions", "_version"}
+_IDS = ("id", "cid")      # the latter is youtube-comment-downloader's
+# Of what has no comments, the keys that tell what it is.
+_OTHERS = {
+    "replayChatItemAction": {"en": "a recording of a live chat", "ja": "ライブチャットの記録"},
+    "wireMagic": {"en": "a subtitle file", "ja": "字幕ファイル"},
+    "videoDetails": {"en": "a description of a video", "ja": "動画の情報"},
+}
 
 
 def looks_like_json(start):
@@ -137,6 +146,49 @@ def _walk(cursor, key=None, depth=0):
             return
 
 
+def _said_by(error):
+    """``(message, reason)`` of an error of the YouTube Data API, without its markup and any key."""
+    if isinstance(error, str):
+        return error, ""
+    errors = error.get("errors")
+    first = errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}
+    reason = first.get("reason") or error.get("status") or ""
+    message = without_markup(str(error.get("message") or error.get("code") or "?")[:2_000])
+    return re.sub(r"\bkey=[\w-]+", "key=…", message), str(reason)[:60]
+
+
+def _recorded(response):
+    """What the API answered, if it did, in one entry of a browser's recording (HAR); else an empty list."""
+    content = response.get("content")
+    text = content.get("text") if isinstance(content, dict) else None
+    if isinstance(text, str) and '"youtube#' in text[:1_000]:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+    return []
+
+
+def _rows_of(value):
+    """The values of an object that is a list by another name: a column of a data frame by row number, or
+    comments by their ids."""
+    if isinstance(value, dict) and value and (all(key.isdigit() for key in value)
+                                              or all(isinstance(one, dict) for one in value.values())):
+        return list(value.values())
+    return value
+
+
+def _holds_comments(value):
+    """Whether an object under an unknown key is an answer of the API, a recording, or a comment: words
+    alone may be anybody's, so one with likes or an author."""
+    if not isinstance(value, dict):
+        return False
+    if str(value.get("kind")).startswith("youtube#") or isinstance(value.get("entries"), list):
+        return True
+    roles = roles_of(list(value)[:KEYS_LOOKED_AT_MAX])
+    return "text" in roles and bool(roles.keys() & {"likes", "author"})
+
+
 class JsonComments:
     """The comments of a JSON document, of many after one another, or of JSON lines."""
 
@@ -145,6 +197,9 @@ class JsonComments:
         self.keys = {}          # seen where no comment was: an ordered set
         self.ids = set()
         self.is_yt_dlp = self.has_list = False
+        self.titles = set()
+        self.kinds = {}         # of the API's answers: an ordered set
+        self.error = None       # what the API answered instead
         self.extractor = ""
         self.found = self.entries = 0
 
@@ -162,9 +217,10 @@ class JsonComments:
                 self.cursor.at += 1
         if reading.format == "json" and documents > 1:
             reading.format = "json-lines"
+        reading.title = self.titles.pop() if len(self.titles) == 1 else None     # of several videos, none
         # Other sites' extractors may know the exact time; YouTube's page says '3 weeks ago'.
         if reading.format == "yt-dlp":
-            reading.coarse = not self.extractor or self.extractor.lower().startswith("youtube")
+            reading.coarse = reading.coarse or not self.extractor or self.extractor.lower().startswith("youtube")
         if not self.found and not reading.counts["empty"]:
             self._explain()
 
@@ -174,6 +230,8 @@ class JsonComments:
             raise too_many("entries", "項目数", ENTRIES_MAX, limit_entries=ENTRIES_MAX)
 
     def _explain(self):
+        if self.error:
+            raise self._was_refused()
         if self.is_yt_dlp and not self.has_list:
             raise Unreadable(
                 "COMMENTS_NOT_INCLUDED",
@@ -181,12 +239,35 @@ class JsonComments:
                 "the video's address, and upload the new .info.json.",
                 "コメントが入っていないyt-dlpのファイルです。動画のアドレスで yt-dlp --write-comments "
                 "--skip-download を実行し、新しい .info.json をアップロードしてください。")
+        others = [kind for kind in self.kinds if not kind.startswith("comment")]
+        if others:
+            raise Unreadable(
+                "COMMENTS_NOT_INCLUDED",
+                f"This is an answer of the YouTube Data API, but not about comments: {others[0]}. Save the answer of "
+                "commentThreads, and upload that.",
+                f"YouTube Data APIの応答ですが、コメントのものではありません：{others[0]}。commentThreadsの応答を保存して、"
+                "アップロードしてください。", kind=others[0])
+        for key, what in _OTHERS.items():
+            if key in self.keys:
+                raise unsupported(what)
         if self.keys and not self.has_list:
             raise no_column(list(self.keys), json_keys=True)
+
+    def _was_refused(self):
+        said, reason = self.error
+        said, because = clean(said)[:300], f" ({reason})" if reason else ""
+        return Unreadable(
+            "NO_COMMENTS",
+            f"The file holds no comments but an error: “{said}”{because}. Ask for the comments again, and upload "
+            "what comes then.",
+            f"ファイルの中身はコメントではなく、エラーです：「{said}」{because}。コメントを取得し直して、アップロードしてください。",
+            **({"reason": reason} if reason else {}))
 
     def _take(self, key, value):
         if key is not None and plain(key) not in _LISTS:
             self._member(key, value)
+            if _holds_comments(value):
+                yield from self._comments(value, 1)
         elif key is not None and value is None:
             return
         elif value == []:
@@ -202,10 +283,14 @@ class JsonComments:
             self.is_yt_dlp = True
         if key == "extractor" and isinstance(value, str):
             self.extractor = value
-        elif key == "comment_count" and isinstance(value, int):
-            self.reading.reported = likes_of(value)
-        elif key == "title" and isinstance(value, str):
-            self.reading.title = clean(value)[:200]
+        elif key == "comment_count" and likes_of(value) is not None:
+            self.reading.reported = (self.reading.reported or 0) + likes_of(value)
+        elif key == "title" and isinstance(value, str) and len(self.titles) < 2:
+            self.titles.add(clean(value[:1_000])[:200])
+        elif key == "kind" and isinstance(value, str) and value.startswith("youtube#"):
+            self.kinds[value.removeprefix("youtube#")[:40]] = True
+        elif key == "error" and value and isinstance(value, (dict, str)):
+            self.error = _said_by(value)
 
     def _comments(self, value, depth):
         if isinstance(value, str):
@@ -225,8 +310,11 @@ class JsonComments:
         if isinstance(value.get("snippet"), dict):
             yield from self._api(value)
             return
+        if isinstance(value.get("request"), dict) and isinstance(value.get("response"), dict):
+            yield from self._comments(_recorded(value["response"]), depth + 1)
+            return
         inner = {key: plain(key) for key, one in value.items() if isinstance(one, (list, dict))}
-        lists = [key for key, plain in inner.items() if plain in _LISTS]
+        lists = [key for key, simple in inner.items() if simple in _LISTS]
         wrapped = any(inner[key] in _WRAPPERS for key in lists)
         names = list(value)
         roles = roles_of(names)
@@ -243,6 +331,7 @@ class JsonComments:
         member = {role: value[names[position]] for role, position in roles.items()}
         if {"parent", "id"} <= value.keys() or "_time_text" in value:
             self.reading.format = "yt-dlp"
+        self.reading.coarse = self.reading.coarse or "time_parsed" in value     # youtube-comment-downloader's guess
         self.reading.column = self.reading.column or text[:60]
         yield self._comment(text, member)
         for name in ("replies", "comments"):
@@ -252,22 +341,25 @@ class JsonComments:
     def _wrapper(self, value, lists, depth):
         for key in value:
             self._member(key, value[key])
-        for key in lists if depth < _DEPTH_MAX else ():
-            yield from self._comments(value[key], depth + 1)
+        for key in value if depth < _DEPTH_MAX else ():
+            if key in lists:
+                yield from self._comments(_rows_of(value[key]), depth + 1)
+            elif _holds_comments(value[key]):
+                yield from self._comments(value[key], depth + 1)
 
     def _comment(self, text_key, member):
         text = member["text"]
         if not isinstance(text, str):
             text = "" if text is None or isinstance(text, (bool, list, dict)) else str(text)
-        if plain(text_key) == "textdisplay":
+        if is_html(text_key):
             text = without_markup(text)
         return Comment(text, likes_of(member.get("likes")), time_of(member.get("at")),
                        author_of(member.get("author")),
-                       reply_of(member["reply"]) if "reply" in member else None)
+                       is_reply_of((member["parent"] or "") if "parent" in member else None, member.get("reply")))
 
     def _repeated(self, value):
         """Pages saved at different moments overlap: the same id counts once."""
-        identifier = value.get("id")
+        identifier = next((value[key] for key in _IDS if key in value), None)
         if not isinstance(identifier, str) or not identifier:
             return False
         if identifier in self.ids:
@@ -300,6 +392,7 @@ class JsonComments:
         names = list(snippet) if isinstance(snippet, dict) else []
         roles = roles_of(names)
         if "text" not in roles:
+            self._member("kind", value.get("kind"))
             for key in names:
                 self._member(key, None)
             return

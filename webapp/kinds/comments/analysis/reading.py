@@ -6,11 +6,10 @@ plain text, told apart by their content; the file's name only decides where the 
 """
 import csv
 import os
-import re
 
 from .encoding import encoding_of
 from .fields import Comment, clean
-from .filetypes import head_of, refuse_what_is_no_text
+from .filetypes import extension_of, head_of, refuse_what_has_no_comments, refuse_what_is_no_text
 from .json_comments import JsonComments, looks_like_json
 from .refusals import Unreadable, empty, no_comments, unsupported
 from .tables import FIELD_CHARACTERS_MAX, lines, table, table_in_text, whole_lines
@@ -39,10 +38,10 @@ class Reading:
 
     def __iter__(self):
         head = head_of(self.path)
-        refuse_what_is_no_text(head, self.name)
+        refuse_what_is_no_text(self.path, head, self.name)
         self.encoding, errors = encoding_of(self.path, head)
         self.repaired = errors != "strict"
-        extension = os.path.splitext(self.name)[1].lower()
+        extension = extension_of(self.name)
         with open(self.path, encoding=self.encoding, errors=errors, newline="") as stream:
             self._stream = stream
             start = _start(stream).lstrip("\ufeff\0")
@@ -68,17 +67,17 @@ class Reading:
 
     def _source(self, extension, start, goes_on):
         self._stream.seek(0)
-        if re.match(r"\s*WEBVTT", start) or extension in (".srt", ".vtt"):
-            raise unsupported({"en": "a subtitle file", "ja": "字幕ファイル"})
-        if re.match(r"\s*<(!doctype|html|\?xml)", start, re.I):
-            raise unsupported({"en": "a web page or XML file", "ja": "WebページまたはXMLファイル"})
+        refuse_what_has_no_comments(start, extension, goes_on)
         if extension in (".json", ".jsonl", ".ndjson") or looks_like_json(start):
             return JsonComments(self, self._stream)
-        if extension not in (".csv", ".tsv") and not table_in_text(start):
+        if goes_on:
+            start = whole_lines(start)
+        usual = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(extension) or table_in_text(start)
+        if not usual:
             self.format = "text"
             return (Comment(line) for line in lines(self._stream))
         self.format = "csv"
-        return table(self, self._stream, extension, whole_lines(start) if goes_on else start)
+        return table(self, self._stream, start, usual)
 
     def _accept(self, comment):
         text = clean(comment.text)

@@ -3,7 +3,8 @@ import csv
 import io
 import re
 
-from .fields import SOMETHING, Comment, author_of, clean, likes_of, plain, reply_of, roles_of, time_of, without_markup
+from .fields import (SOMETHING, Comment, author_of, clean, day_first_of, is_html, is_reply_of, joined_pieces, likes_of,
+                     roles_of, time_of, without_markup)
 from .refusals import Unreadable, no_column, no_comments, too_many
 
 LINE_CHARACTERS_MAX = 1 << 17       # what follows in the same line is passed over
@@ -11,15 +12,22 @@ FIELD_CHARACTERS_MAX = 1 << 18      # a longer CSV field is an opening quote tha
 COLUMNS_MAX = 1_000
 LINES_MAX = 1_000_000               # empty ones too: twenty million of them fit into an upload
 SAMPLE_ROWS = 30
+TITLE_ROWS_MAX = 10
 NO_DELIMITER = "\x1f"
 FAR = 1 << 30       # the position of a column that is not there
 
 
 def table_in_text(start):
-    """A text file is a table only if its first line has two columns or more and names the comments."""
-    line = next(lines(io.StringIO(start.lstrip(), newline="")))
-    return any(len(row) > 1 and "text" in roles_of(row)
-               for delimiter in ",;\t" for row in csv.reader([line], delimiter=delimiter))
+    """The separator of the table that a text file is, or None: its first line, or one below a title, names
+    the comments; or tabs, which nobody types, give every line the same number of columns."""
+    for delimiter in ",;\t":
+        rows = _sample_rows(start, delimiter)
+        if rows and len(rows[0]) > 1 and "text" in roles_of(rows[0]) or _header_below(rows, is_table=False):
+            return delimiter
+    rows = _sample_rows(start, "\t")
+    if len(rows) > 1 and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
+        return "\t"
+    return None
 
 
 def whole_lines(start):
@@ -58,39 +66,71 @@ def _sample_rows(start, delimiter, quoting=csv.QUOTE_MINIMAL):
     return rows
 
 
-def _delimiter(start, extension):
+def _header_below(rows, is_table=True):
+    """Where the header is that follows some lines of a title, or 0: it names the comments and has more
+    cells that are filled than any line above. Where commas may as well be a part of comments, it must name
+    something else too, or, in what is known to be a table, be as wide as what follows."""
+    most = 0
+    for place, row in enumerate(rows[:TITLE_ROWS_MAX + 1]):
+        filled = sum(bool(cell.strip()) for cell in row[:COLUMNS_MAX])
+        if place and filled > most and len(row) <= COLUMNS_MAX:
+            roles, below = roles_of(row), rows[place + 1:]
+            if "text" in roles and (len(roles) > 1 or is_table and below and all(len(one) == len(row) for one in below)):
+                return place
+        most = max(most, filled)
+    return 0
+
+
+def _delimiter(start, usual):
     """The separator whose header names the comments; else the one that gives every row the same
     number of columns, two or more; else none: commas are then a part of the comments, unless there are
     so many that the file must be a table after all."""
-    usual = "\t" if extension == ".tsv" else ","
     best, widest = (0, 0, NO_DELIMITER), 0
-    for delimiter in dict.fromkeys((usual, ",", ";", "\t")):
+    for delimiter in dict.fromkeys((usual, ",", ";", "\t", "|")):
         rows = _sample_rows(start, delimiter)
         if not rows:
             continue
-        width = len(rows[0])
+        header = _header_below(rows)
+        width = len(rows[header])
+        named = width > 1 and "text" in roles_of(rows[header])
+        even = width > 1 and sum(len(row) == width for row in rows[header:]) >= 0.9 * len(rows[header:])
+        if delimiter == "|" and not named:
+            continue        # a sign that comments have, too
         widest = max(widest, width)
-        named = width > 1 and "text" in roles_of(rows[0])
-        even = width > 1 and sum(len(row) == width for row in rows) >= 0.9 * len(rows)
         best = max(best, (2 * named + even, width if named or even else 0, delimiter), key=lambda one: one[:2])
     if (best[1] or widest) > COLUMNS_MAX:
         raise _too_wide()
     return best[2]
 
 
-def table(reading, stream, extension, start):
-    skip = 0
+def table(reading, stream, start, usual):
+    """The comments of the table in ``stream``, which begins with ``start``; ``usual``: its separator unless
+    the table itself tells. Sets ``reading.column``. Raises ``Unreadable``."""
+    hinted = False
     if found := re.match(r"sep=([,;\t|])\r?\n", start, re.I):       # Excel's own hint
-        delimiter, start, skip = found[1], start[found.end():], 1
+        delimiter, start, hinted = found[1], start[found.end():], True
     else:
-        delimiter = _delimiter(start, extension)
+        delimiter = _delimiter(start, usual)
     quoting = csv.QUOTE_MINIMAL if _quotes_close(stream, delimiter) else csv.QUOTE_NONE
-    columns, has_header = _columns(_sample_rows(start, delimiter, quoting))
+    sample = _sample_rows(start, delimiter, quoting)
+    titles = _header_below(sample)
+    columns, has_header = _columns(sample[titles:])
+    day_first = day_first_of(row[columns["at"]] for row in sample if len(row) > columns["at"]) if "at" in columns else None
     stream.seek(0)
     rows = csv.reader(lines(stream), delimiter=delimiter, quoting=quoting)
-    for _ in range(skip):
+    if hinted:
         next(rows, None)
-    return _rows(reading, rows, columns, has_header, delimiter)
+    rows = _below(rows, titles)
+    return _rows(reading, rows, columns, has_header, delimiter, day_first)
+
+
+def _below(rows, titles):
+    """Without the first rows, not counting blank ones."""
+    for row in rows:
+        if titles and not _is_blank(row):
+            titles -= 1
+        elif not titles:
+            yield row
 
 
 def _quotes_close(stream, delimiter):
@@ -148,26 +188,34 @@ def _is_number(cell):
     return bool(re.fullmatch(r"[\s\d.,:/+\-%TZ]+", cell) and re.search(r"\d", cell))
 
 
-def _rows(reading, rows, columns, has_header, delimiter):
-    at = {role: columns.get(role, FAR) for role in ("text", "likes", "at", "author", "reply")}
-    text, is_markup, width = at["text"], False, None
+def _rows(reading, rows, columns, has_header, delimiter, day_first):
+    at = {role: columns.get(role, FAR) for role in ("text", "likes", "at", "author", "parent", "reply")}
+    text, html, header, width = at["text"], False, None, None
 
     def cell(role):
         return row[at[role]] if at[role] < len(row) else None
     for row in rows:
-        if width is None and not _is_blank(row):
+        if width is None:
+            if _is_blank(row):
+                continue
             width = len(row)
             if has_header and text < width:
-                reading.column = clean(row[text])[:60]
-                is_markup = plain(reading.column) == "textdisplay"
+                header, reading.column, html = _bare(row), clean(row[text])[:60], is_html(clean(row[text]))
                 continue
         if len(row) <= text:
             reading.counts["empty"] += bool(row)
             continue
+        if header and row[text].strip("\ufeff ") == header[text] and _bare(row) == header:
+            continue        # tables put one after another, each with its header
         # A last column that nobody quoted: its commas belong to the comment.
         words = delimiter.join(row[text:]) if text + 1 == width < len(row) else row[text]
-        yield Comment(without_markup(words) if is_markup else words, likes_of(cell("likes")), time_of(cell("at")),
-                      author_of(cell("author")), None if at["reply"] == FAR else reply_of(cell("reply")))
+        words = without_markup(words) if html else joined_pieces(words)
+        yield Comment(words, likes_of(cell("likes")), time_of(cell("at"), day_first), author_of(cell("author")),
+                      is_reply_of(cell("parent"), cell("reply")))
+
+
+def _bare(row):
+    return [cell.strip("\ufeff ") for cell in row[:COLUMNS_MAX]]
 
 
 def _too_wide():
