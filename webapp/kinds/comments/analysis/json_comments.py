@@ -179,8 +179,10 @@ def _rows_of(value):
 
 
 def _holds_comments(value):
-    """Whether an object under an unknown key is an answer of the API, a recording, or a comment: words
-    alone may be anybody's, so one with likes or an author."""
+    """Whether an object under an unknown key, or the first of a list, is an answer of the API, a recording,
+    or a comment: words alone may be anybody's, so one with likes or an author."""
+    if isinstance(value, list) and value:
+        value = value[0]
     if not isinstance(value, dict):
         return False
     if str(value.get("kind")).startswith("youtube#") or isinstance(value.get("entries"), list):
