@@ -148,7 +148,8 @@ REPLIES = {"kind": "youtube#commentListResponse", "items": [api_comment("a.1", "
 ], ids=["list", "lines", "mixed items", "wrapped", "result", "by name", "large"])
 def test_pages_are_found_however_they_were_kept(tmp_path, content):
     found, reading = read(tmp_path, content, "x.json")
-    assert [(one.text, one.likes, one.author, one.is_reply) for one in found] == [("a", 4, "UC7", False), ("a reply", 4, "UC7", True)]
+    assert [(one.text, one.likes, one.author, one.is_reply) for one in found] == [("a", 4, "UC7", False),
+    ("a reply", 4, "UC7", True)]
     assert reading.format == "youtube-api"
 
 
@@ -261,9 +262,53 @@ def test_cells_pasted_from_a_browser_are_a_table_by_their_tabs(tmp_path):
     assert texts(tmp_path, "Great\tvideo\nBad sound\n", "x.txt") == ["Great\tvideo", "Bad sound"]
 
 
+PASTED = """128 Comments
+Sort by
+
+Pinned by @maker
+@maker
+3 weeks ago (edited)
+Thanks for watching!
+See you
+
+
+1.2K
+
+
+Reply
+
+
+2 replies
+@you-1
+2 weeks ago
+100
+Reply
+@日本語
+3 週間前（編集済み）
+最高でした
+
+返信
+@last
+1 year ago
+12 likes? I said
+@nobody in particular
+3"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_is_copied_from_the_videos_page_gives_its_comments_without_the_buttons(tmp_path, end):
+    found, _ = read(tmp_path, PASTED.replace("\n", end), "x.txt")
+    assert [(one.text, one.likes, one.author) for one in found] == [
+        ("Thanks for watching!\nSee you", 1_200, "@maker"), ("100", None, "@you-1"), ("最高でした", None, "@日本語"),
+        ("12 likes? I said\n@nobody in particular", 3, "@last")]
+    assert len(texts(tmp_path, "@me\n3 weeks ago\nI was here\n", "x.txt")) == 3
+
+
 @pytest.mark.parametrize("given, meant", [
-    ("1.2万", 12_000), ("3,4k", 3_400), ("3.4 K", 3_400), ("1,234", 1_234), ("1.234", 1_234), ("1\u202f234", 1_234), ("1'234'567", 1_234_567),
-    ("12.0", 12), ("1.234K", 1_234), ("12件", 12), ("5 likes", 5), ("+5", 5), ("2.5M", 2_500_000), ("1億", 10 ** 8), ("1.5천", 1_500),
+    ("1.2万", 12_000), ("3,4k", 3_400), ("3.4 K", 3_400), ("1,234", 1_234), ("1.234", 1_234), ("1\u202f234", 1_234),
+    ("1'234'567", 1_234_567),
+    ("12.0", 12), ("1.234K", 1_234), ("12件", 12), ("5 likes", 5), ("+5", 5), ("2.5M", 2_500_000), ("1億", 10 ** 8),
+    ("1.5천", 1_500),
     ("1.2.3", None), ("12 cats", None), ("k", None), ("1,2.3,4", None)])
 def test_likes_as_pages_and_spreadsheets_write_them(given, meant):
     assert likes_of(given) == meant
@@ -273,8 +318,10 @@ DAY = 1_704_153_600     # 2024-01-02
 
 
 @pytest.mark.parametrize("given, meant", [
-    ("2024/1/2", DAY), ("2024-1-2", DAY), ("2024年1月2日(火) 3時04分", DAY + 11_040), ("2024. 1. 2.", DAY), ("02.01.2024 13:05", DAY + 47_100),
-    ("Jan 2, 2024", DAY), ("2 January 2024", DAY), ("Tue, 02 Jan 2024 12:00:00 +0900", DAY + 10_800), ("2024-01-02 03:04:05 UTC", DAY + 11_045),
+    ("2024/1/2", DAY), ("2024-1-2", DAY), ("2024年1月2日(火) 3時04分", DAY + 11_040), ("2024. 1. 2.", DAY),
+    ("02.01.2024 13:05", DAY + 47_100),
+    ("Jan 2, 2024", DAY), ("2 January 2024", DAY), ("Tue, 02 Jan 2024 12:00:00 +0900", DAY + 10_800),
+    ("2024-01-02 03:04:05 UTC", DAY + 11_045),
     ("2024/1/2 12:30 AM", DAY + 1_800), ("45293", DAY), (45293.5, DAY + 43_200), ("45293.5", DAY + 43_200),
     ("3 weeks ago", None), ("3週間前", None), ("1/2/2024", None), ("Foo 2, 2024", None), ("31.2.2024", None), ("12345", None)])
 def test_dates_as_pages_and_spreadsheets_write_them(given, meant):
@@ -294,13 +341,15 @@ def test_which_number_is_the_day_is_told_by_the_column_or_by_nothing(tmp_path, d
 @pytest.mark.parametrize("encoding, text", [
     ("cp932", "髙橋さん①㈱～最高でした"), ("euc_jis_2004", "①㈱最高でした、泣いた"), ("iso2022_jp", "最高でした、泣いた"), ("iso2022_jp_ext", "ｽｺﾞｲ最高"),
     ("shift_jis_2004", "最高でした、泣いた"), ("cp949", "정말 좋아요 이 영상"), ("cp1252", "C’est déjà l’été – voilà"),
-    ("mac_roman", "C’est déjà l’été – voilà"), ("mac_roman", "Schöne Grüße, “großartig”"), ("cp1252", "Schöne Grüße, “großartig”"),
+    ("mac_roman", "C’est déjà l’été – voilà"), ("mac_roman", "Schöne Grüße, “großartig”"),
+    ("cp1252", "Schöne Grüße, “großartig”"),
     ("utf-32-le", "最高 😂"), ("utf-32-be", "最高 😂"), ("utf-16-le", "最高です 😂"), ("utf-16", "😂😂"), ("utf-32", "😂😂")])
 def test_a_text_in_an_encoding_of_the_world_is_read(tmp_path, encoding, text):
     assert texts(tmp_path, f"{text}\r\nsecond line\r\n", "x.txt", encoding=encoding) == [text, "second line"]
 
 
-@pytest.mark.parametrize("encoding, text", [("gb18030", "这个视频真好看，我喜欢,谢谢"), ("big5", "這個影片真好看"), ("cp1251", "Привет, отличное видео"),
+@pytest.mark.parametrize("encoding, text", [("gb18030", "这个视频真好看，我喜欢,谢谢"), ("big5", "這個影片真好看"),
+("cp1251", "Привет, отличное видео"),
                                             ("cp1250", "Zażółć gęślą jaźń"), ("cp437", "Schöne Grüße")])
 def test_an_encoding_that_cannot_be_told_is_refused_and_never_read_as_nonsense(tmp_path, encoding, text):
     error = refusal(tmp_path, text + "\n", "x.txt", encoding=encoding)
@@ -310,14 +359,21 @@ def test_an_encoding_that_cannot_be_told_is_refused_and_never_read_as_nonsense(t
 # --- refusals, on real files --------------------------------------------------------------------
 
 @pytest.mark.parametrize("stored, name, what, advice", [
-    ("comments.xlsx", "comments.xlsx", "an Excel workbook", "CSV UTF-8"), ("comments.xlsx", "comments.csv", "an Excel workbook", "CSV UTF-8"),
-    ("comments.xlsx", "comments.xlsm", "an Excel workbook", "CSV UTF-8"), ("comments.xlsx", "comments.zip", "an Excel workbook", "CSV UTF-8"),
-    ("comments.xls", "comments.xls", "an Excel workbook", "CSV UTF-8"), ("comments.xls", "comments.txt", "an Excel workbook", "CSV UTF-8"),
+    ("comments.xlsx", "comments.xlsx", "an Excel workbook", "CSV UTF-8"),
+    ("comments.xlsx", "comments.csv", "an Excel workbook", "CSV UTF-8"),
+    ("comments.xlsx", "comments.xlsm", "an Excel workbook", "CSV UTF-8"),
+    ("comments.xlsx", "comments.zip", "an Excel workbook", "CSV UTF-8"),
+    ("comments.xls", "comments.xls", "an Excel workbook", "CSV UTF-8"),
+    ("comments.xls", "comments.txt", "an Excel workbook", "CSV UTF-8"),
     ("protected.xlsx", "protected.xlsx", "a file protected with a password", "with its password"),
-    ("comments.numbers", "comments.numbers", "a Numbers document", "CSV UTF-8"), ("comments.numbers", "x", "a Numbers document", "CSV UTF-8"),
-    ("comments.ods", "comments.ods", "a spreadsheet", "CSV UTF-8"), ("comments.ods", "comments.csv", "a spreadsheet", "CSV UTF-8"),
-    ("comments.docx", "comments.docx", "a Word document", "plain text"), ("comments.pdf", "comments.pdf", "a PDF", "plain text"),
-    ("comments.7z", "comments.7z", "a compressed file", "Extract"), ("comments.rar", "comments.rar", "a compressed file", "Extract"),
+    ("comments.numbers", "comments.numbers", "a Numbers document", "CSV UTF-8"),
+    ("comments.numbers", "x", "a Numbers document", "CSV UTF-8"),
+    ("comments.ods", "comments.ods", "a spreadsheet", "CSV UTF-8"),
+    ("comments.ods", "comments.csv", "a spreadsheet", "CSV UTF-8"),
+    ("comments.docx", "comments.docx", "a Word document", "plain text"),
+    ("comments.pdf", "comments.pdf", "a PDF", "plain text"),
+    ("comments.7z", "comments.7z", "a compressed file", "Extract"),
+    ("comments.rar", "comments.rar", "a compressed file", "Extract"),
     ("shot.png", "comments.csv", "an image", "Upload JSON"), ("shot.webp", "shot.webp", "an image", "Upload JSON"),
     ("shot.tiff", "shot.tiff", "an image", "Upload JSON"), ("shot.bmp", "shot.bmp", "an image", "Upload JSON")])
 def test_a_real_file_that_is_no_text_is_named_and_says_what_to_do(tmp_path, stored, name, what, advice):
@@ -360,7 +416,8 @@ def test_a_compressed_table_says_to_extract_it(tmp_path):
 
 @pytest.mark.parametrize("content, name", [
     (plistlib.dumps({"URL": VIDEO}), "video.webloc"), ((FILES / "video.webloc").read_bytes(), "video.webloc"),
-    (f"[InternetShortcut]\r\nURL={VIDEO}\r\nIconIndex=0\r\n", "video.url"), (f"{VIDEO}\n", "video.txt"), (f"<{VIDEO}>", "video.csv"),
+    (f"[InternetShortcut]\r\nURL={VIDEO}\r\nIconIndex=0\r\n", "video.url"), (f"{VIDEO}\n", "video.txt"),
+    (f"<{VIDEO}>", "video.csv"),
     (f"[Desktop Entry]\nEncoding=UTF-8\nName=A video\nType=Link\nURL={VIDEO}\nIcon=text-html\n", "video.desktop")],
     ids=["webloc", "binary webloc", "url", "text", "brackets", "desktop"])
 def test_a_file_that_holds_only_a_videos_address_says_to_paste_it(tmp_path, content, name):
@@ -389,8 +446,10 @@ def test_a_saved_page_of_a_video_says_that_the_comments_are_not_in_it(tmp_path, 
 
 
 @pytest.mark.parametrize("content, name, word", [
-    ("1\n00:00:01,000 --> 00:00:04,000\nHello\n", "x.srt", "subtitle"), ("1\r\n00:00:01,000 --> 00:00:04,000\r\nHello\r\n", "x.txt", "subtitle"),
-    ("\ufeffWEBVTT\nKind: captions\n\n00:01.000 --> 00:04.000\nHello\n", "x.txt", "subtitle"), ("[Script Info]\nTitle: x\n", "x.ass", "subtitle"),
+    ("1\n00:00:01,000 --> 00:00:04,000\nHello\n", "x.srt", "subtitle"),
+    ("1\r\n00:00:01,000 --> 00:00:04,000\r\nHello\r\n", "x.txt", "subtitle"),
+    ("\ufeffWEBVTT\nKind: captions\n\n00:01.000 --> 00:04.000\nHello\n", "x.txt", "subtitle"),
+    ("[Script Info]\nTitle: x\n", "x.ass", "subtitle"),
     ('<html xmlns:x="urn:schemas-microsoft-com:office:excel"><table><tr><td>text', "report.xls", "an Excel workbook"),
     ('<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?><Workbook>', "report.xml", "an Excel workbook"),
     ("<!doctype html><title>Sign in</title>", "comments.csv", "a web page"),
@@ -402,7 +461,8 @@ def test_a_text_that_is_something_else_is_named(tmp_path, content, name, word):
 
 
 @pytest.mark.parametrize("content", [
-    "<!doctype html>" + "watch?" * 11_000, "<!doctype html>" + "a" * 66_000 + "youtube.com", b"bplist00" + b"https://" * 8_000, "[Desktop Entry]" + "\nURL" * 900,
+    "<!doctype html>" + "watch?" * 11_000, "<!doctype html>" + "a" * 66_000 + "youtube.com", b"bplist00" + b"https://" * 8_000,
+    "[Desktop Entry]" + "\nURL" * 900,
     b"PK\x03\x04" + b"PK\x01\x02" * 5_000_000 + b"PK\x05\x06" + b"\0" * 18, "text,date\n" + ("x,1" + "/1" * 20 + "\n") * 200_000,
     "text,b\n" + "{\"text\":\"a\"}," * 10_000 + "\n", "text,b\n" + ('"' + '{""text"":' * 5_000 + '",1\n') * 100,
     json.dumps({str(n): {"kind": "youtube#x", "items": []} for n in range(100_000)})])
@@ -476,7 +536,8 @@ def test_markup_is_shown_as_it_was_written_and_never_is_any(comments):
 
 
 def test_text_from_right_to_left_and_with_stacked_marks_and_broken_characters_harms_nothing(comments):
-    written = ["مرحبا أحب هذا الفيديو", "\u202eI love this so much", "Z̴̡̛͇a̵l̷g̸o̴ " * 50, "I love\0 it", "I hate \ud83d it", "\ud83d\ude02"]
+    written = ["مرحبا أحب هذا الفيديو", "\u202eI love this so much", "Z̴̡̛͇a̵l̷g̸o̴ " * 50, "I love\0 it",
+               "I hate \ud83d it", "\ud83d\ude02"]
     seen = Seen(comments, json.dumps(written), "x.json")
     assert seen.texts[0] == written[0] and seen.texts[3:] == ["I love it", "I hate \ufffd it", "😂"]
     assert seen.exported[0]["language"] == "other" and seen.exported[3]["label"] == "positive"

@@ -237,6 +237,8 @@ def is_reply_of(parent, flag):
     neither: 'reply' also names what the shop answered. ``parent`` is None if there is no such key."""
     if parent is not None:
         return str(parent).strip().casefold() not in ("", "root", "0", "false", "no", "none", "null", "nan", "いいえ")
+    if flag is None:
+        return None
     flag = str(flag).strip().casefold()
     return True if flag in ("true", "yes", "1", "はい", "○") else False if flag in ("false", "no", "0", "いいえ") else None
 
@@ -247,7 +249,7 @@ _BETWEEN_PIECES = re.compile(r"[,\s]*")
 
 def joined_pieces(text):
     """Google Takeout keeps a comment as pieces, ``{"text":"Nice "},{"text":"one"}``: their text."""
-    if not re.match(r'\{"(?:text|mention|link|emoji)', text):
+    if not text.startswith('{"'):
         return text
     pieces, at = [], 0
     try:
@@ -255,12 +257,13 @@ def joined_pieces(text):
             piece, at = _PIECE.raw_decode(text, at)
             pieces.append(piece.get("text") or "")
             at = _BETWEEN_PIECES.match(text, at).end()
-        return "".join(pieces)
+        return "".join(pieces) or text
     except (ValueError, TypeError, AttributeError, RecursionError):
         return text
 
 
 def author_of(value):
+    """What identifies a writer, at most 200 characters, or None."""
     if isinstance(value, dict):
         value = value.get("value") or value.get("id") or value.get("name")
     return str(value)[:200] if isinstance(value, (str, int)) and value != "" else None

@@ -175,8 +175,8 @@ def _refuse_property_list(head):
 # --- what the first characters tell -------------------------------------------------------------
 
 _VIDEO_ADDRESS = re.compile(
-    r"(?:https?://)?(?:[a-z]{1,20}\.)?(?:youtube(?:-nocookie)?\.com/(?:watch\?\S{0,200}?\bv=|shorts/|live/|embed/|v/)|youtu\.be/)"
-    r"[\w-]{11}\S*", re.I)
+    r"(?:https?://)?(?:[a-z]{1,20}\.)?"
+    r"(?:youtube(?:-nocookie)?\.com/(?:watch\?\S{0,200}?\bv=|shorts/|live/|embed/|v/)|youtu\.be/)[\w-]{11}\S*", re.I)
 _LINK_FILE = re.compile(r"\s*\[(?:InternetShortcut|Desktop Entry)\]", re.I)
 _SUBTITLE = re.compile(r"\s*(?:WEBVTT|\[Script Info\]|\d{1,9}\s*\n\d\d:\d\d:\d\d[,.]\d{3} --> )")
 

@@ -191,14 +191,29 @@ def _holds_comments(value):
     return "text" in roles and bool(roles.keys() & {"likes", "author"})
 
 
+def _comment(value, names, roles):
+    """The comment in an object of these keys, one of which is its text."""
+    member = {role: value[names[position]] for role, position in roles.items()}
+    text = member["text"]
+    if not isinstance(text, str):
+        text = "" if text is None or isinstance(text, (bool, list, dict)) else str(text)
+    if is_html(names[roles["text"]]):
+        text = without_markup(text)
+    return Comment(text, likes_of(member.get("likes")), time_of(member.get("at")), author_of(member.get("author")),
+                   is_reply_of((member["parent"] or "") if "parent" in member else None, member.get("reply")))
+
+
 class JsonComments:
-    """The comments of a JSON document, of many after one another, or of JSON lines."""
+    """The comments of a JSON document, of many after one another, or of JSON lines: iterate once. Sets what the
+    file says about itself in ``reading``. Raises ``Unreadable``."""
 
     def __init__(self, reading, stream):
         self.reading, self.cursor = reading, _Cursor(stream)
+        self.names, self.roles = None, {}
         self.keys = {}          # seen where no comment was: an ordered set
         self.ids = set()
         self.is_yt_dlp = self.has_list = False
+        self.threads, self.answers = {}, {}     # how many replies each thread says to have; how many there are
         self.titles = set()
         self.kinds = {}         # of the API's answers: an ordered set
         self.error = None       # what the API answered instead
@@ -219,6 +234,9 @@ class JsonComments:
                 self.cursor.at += 1
         if reading.format == "json" and documents > 1:
             reading.format = "json-lines"
+        if self.threads:
+            reading.replies_missing = sum(max(0, said - self.answers.get(thread, 0))
+                                          for thread, said in self.threads.items())
         reading.title = self.titles.pop() if len(self.titles) == 1 else None     # of several videos, none
         # Other sites' extractors may know the exact time; YouTube's page says '3 weeks ago'.
         if reading.format == "yt-dlp":
@@ -317,25 +335,23 @@ class JsonComments:
             return
         inner = {key: plain(key) for key, one in value.items() if isinstance(one, (list, dict))}
         lists = [key for key, simple in inner.items() if simple in _LISTS]
-        wrapped = any(inner[key] in _WRAPPERS for key in lists)
+        wrapped = bool(lists) and any(inner[key] in _WRAPPERS for key in lists)
         names = list(value)
-        roles = roles_of(names)
-        text = names[roles["text"]] if "text" in roles else None
-        if text is not None and isinstance(value[text], (list, dict)):
+        if names != self.names:     # most objects have the keys of the one before
+            self.names, self.roles = names, roles_of(names)
+        text = names[self.roles["text"]] if "text" in self.roles else None
+        if text in inner:
             if not wrapped and text not in lists:
                 lists.append(text)
             text = None
         if wrapped or text is None or (value.keys() & _YT_DLP):
             yield from self._wrapper(value, lists, depth)
-            return
-        if self._repeated(value):
-            return
-        member = {role: value[names[position]] for role, position in roles.items()}
-        if {"parent", "id"} <= value.keys() or "_time_text" in value:
-            self.reading.format = "yt-dlp"
-        self.reading.coarse = self.reading.coarse or "time_parsed" in value     # youtube-comment-downloader's guess
-        self.reading.column = self.reading.column or text[:60]
-        yield self._comment(text, member)
+        elif not self._repeated(value):
+            yield from self._said(value, text, depth) if inner else (self._comment(value, text),)
+
+    def _said(self, value, text, depth):
+        """A comment, and those below it."""
+        yield self._comment(value, text)
         for name in ("replies", "comments"):
             for reply in self._comments(value.get(name), depth + 1) if isinstance(value.get(name), list) else ():
                 yield reply._replace(is_reply=True)
@@ -349,15 +365,13 @@ class JsonComments:
             elif _holds_comments(value[key]):
                 yield from self._comments(value[key], depth + 1)
 
-    def _comment(self, text_key, member):
-        text = member["text"]
-        if not isinstance(text, str):
-            text = "" if text is None or isinstance(text, (bool, list, dict)) else str(text)
-        if is_html(text_key):
-            text = without_markup(text)
-        return Comment(text, likes_of(member.get("likes")), time_of(member.get("at")),
-                       author_of(member.get("author")),
-                       is_reply_of((member["parent"] or "") if "parent" in member else None, member.get("reply")))
+    def _comment(self, value, text_key):
+        """Of an object whose keys have been looked at."""
+        if "_time_text" in value or "parent" in value and "id" in value:
+            self.reading.format = "yt-dlp"
+        self.reading.coarse = self.reading.coarse or "time_parsed" in value     # youtube-comment-downloader's guess
+        self.reading.column = self.reading.column or text_key[:60]
+        return _comment(value, self.names, self.roles)
 
     def _repeated(self, value):
         """Pages saved at different moments overlap: the same id counts once."""
@@ -375,21 +389,18 @@ class JsonComments:
         snippet = value["snippet"]
         top = snippet.get("topLevelComment")
         if not isinstance(top, dict):
-            yield from self._api_comment(value, bool(snippet.get("parentId")))
+            yield from self._api_comment(value, snippet.get("parentId"))
             return
         replies = value.get("replies")
         replies = replies.get("comments") if isinstance(replies, dict) else None
         replies = [one for one in replies or () if isinstance(one, dict)] if isinstance(replies, list) else []
-        # The same thread on two pages must not count its missing replies twice.
-        first = len(self.ids)
-        yield from self._api_comment(top, False)
-        if len(self.ids) > first or "id" not in top:
-            missing = max(0, (likes_of(snippet.get("totalReplyCount")) or 0) - len(replies))
-            self.reading.replies_missing = (self.reading.replies_missing or 0) + missing
+        thread = str(top.get("id", len(self.threads)))
+        self.threads[thread] = likes_of(snippet.get("totalReplyCount")) or 0
+        yield from self._api_comment(top, None)
         for reply in replies:
-            yield from self._api_comment(reply, True)
+            yield from self._api_comment(reply, thread)
 
-    def _api_comment(self, value, is_reply):
+    def _api_comment(self, value, parent):
         snippet = value.get("snippet")
         names = list(snippet) if isinstance(snippet, dict) else []
         roles = roles_of(names)
@@ -401,5 +412,6 @@ class JsonComments:
         if self._repeated(value):
             return
         self.reading.format = "youtube-api"
-        member = {role: snippet[names[position]] for role, position in roles.items()}
-        yield self._comment(names[roles["text"]], member)._replace(is_reply=is_reply)
+        if parent:
+            self.answers[str(parent)] = self.answers.get(str(parent), 0) + 1
+        yield _comment(snippet, names, roles)._replace(is_reply=bool(parent))

@@ -1,8 +1,10 @@
 """Read the comments out of whatever file somebody has: piece by piece, so that the largest upload
 never stands in memory as a whole (one emoji makes Python keep four bytes for each character).
 
-Formats: yt-dlp's ``.info.json``, saved pages of the YouTube Data API, JSON, JSON lines, CSV, TSV and
-plain text, told apart by their content; the file's name only decides where the content does not.
+Formats: yt-dlp's ``.info.json``, saved pages of the YouTube Data API, JSON, JSON lines, CSV, TSV, plain
+text and what was copied from a video's page, told apart by their content; the file's name only decides
+where the content does not. Each has a module of its own; all share what a comment is (``fields``) and why
+a file cannot be used (``refusals``).
 """
 import csv
 import os
@@ -11,6 +13,7 @@ from .encoding import encoding_of
 from .fields import Comment, clean
 from .filetypes import extension_of, head_of, refuse_what_has_no_comments, refuse_what_is_no_text
 from .json_comments import JsonComments, looks_like_json
+from .pasted import looks_pasted, pasted
 from .refusals import Unreadable, empty, no_comments, unsupported
 from .tables import FIELD_CHARACTERS_MAX, lines, table, table_in_text, whole_lines
 
@@ -75,7 +78,8 @@ class Reading:
         usual = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(extension) or table_in_text(start)
         if not usual:
             self.format = "text"
-            return (Comment(line) for line in lines(self._stream))
+            found = lines(self._stream)
+            return pasted(found) if looks_pasted(start) else (Comment(line) for line in found)
         self.format = "csv"
         return table(self, self._stream, start, usual)
 

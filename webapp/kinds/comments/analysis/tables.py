@@ -75,7 +75,8 @@ def _header_below(rows, is_table=True):
         filled = sum(bool(cell.strip()) for cell in row[:COLUMNS_MAX])
         if place and filled > most and len(row) <= COLUMNS_MAX:
             roles, below = roles_of(row), rows[place + 1:]
-            if "text" in roles and (len(roles) > 1 or is_table and below and all(len(one) == len(row) for one in below)):
+            even = is_table and below and all(len(one) == len(row) for one in below)
+            if "text" in roles and (len(roles) > 1 or even):
                 return place
         most = max(most, filled)
     return 0
@@ -115,7 +116,8 @@ def table(reading, stream, start, usual):
     sample = _sample_rows(start, delimiter, quoting)
     titles = _header_below(sample)
     columns, has_header = _columns(sample[titles:])
-    day_first = day_first_of(row[columns["at"]] for row in sample if len(row) > columns["at"]) if "at" in columns else None
+    at = columns.get("at", FAR)
+    day_first = day_first_of(row[at] for row in sample if len(row) > at)
     stream.seek(0)
     rows = csv.reader(lines(stream), delimiter=delimiter, quoting=quoting)
     if hinted:
@@ -202,7 +204,7 @@ def _rows(reading, rows, columns, has_header, delimiter, day_first):
             if has_header and text < width:
                 header, reading.column, html = _bare(row), clean(row[text])[:60], is_html(clean(row[text]))
                 continue
-        if len(row) <= text:
+        if len(row) <= text or not row[text] and len(row) <= width:
             reading.counts["empty"] += bool(row)
             continue
         if header and row[text].strip("\ufeff ") == header[text] and _bare(row) == header:
