@@ -247,6 +247,19 @@ def test_of_several_columns_with_words_the_comment_is_taken(tmp_path):
     assert texts(tmp_path, content, "x.csv") == ["nice"]
 
 
+@pytest.mark.parametrize("rows", [
+    [["Content", "Video title", "Views", "Comments added"], ["Total", "", 300, 5], ["dQw4w9WgXcQ", "T", 100, 3], ["a-b_c3d4e5F", "U", 200, 2],
+     ["a-b_c3d4e5G", "U", 200, 2], ["a-b_c3d4e5H", "U", 200, 2]],
+    [["Video", "Comments", "Likes"], ["T", 12, 3], ["U", "1,234", 5]]], ids=["of videos", "of numbers"])
+def test_a_table_about_videos_is_not_taken_for_comments(tmp_path, rows):
+    assert refusal(tmp_path, table(rows), "Table data.csv").facts == {"headers": rows[0]}
+    if rows[0][1] == "Comments":
+        content = json.dumps([dict(zip(rows[0], row)) for row in rows[1:2]])
+        assert refusal(tmp_path, content, "x.json").code == "NO_COMMENT_COLUMN"
+    with_words = table([[*row, "words" if n else "text"] for n, row in enumerate(rows)])
+    assert set(texts(tmp_path, with_words, "x.csv")) == {"words"}
+
+
 def test_a_title_needs_more_than_a_word_in_common_with_a_header_to_be_one(tmp_path):
     prose = "I watched it twice\nNice, review\nWell, well, well\n"
     assert texts(tmp_path, prose, "x.txt") == texts(tmp_path, prose, "x.csv") == ["I watched it twice", "Nice, review", "Well, well, well"]

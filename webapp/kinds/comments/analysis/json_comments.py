@@ -344,6 +344,8 @@ class JsonComments:
             if not wrapped and text not in lists:
                 lists.append(text)
             text = None
+        elif text is not None and isinstance(value[text], (int, float)) and plain(text) == "comments":
+            text = None     # how many there are
         if wrapped or text is None or (value.keys() & _YT_DLP):
             yield from self._wrapper(value, lists, depth)
         elif not self._repeated(value):

@@ -4,7 +4,7 @@ import io
 import re
 
 from .fields import (SOMETHING, Comment, author_of, clean, day_first_of, is_html, is_reply_of, joined_pieces, likes_of,
-                     roles_of, time_of, without_markup)
+                     role_of, roles_of, time_of, without_markup)
 from .refusals import Unreadable, no_column, no_comments, too_many
 
 LINE_CHARACTERS_MAX = 1 << 17       # what follows in the same line is passed over
@@ -15,6 +15,7 @@ SAMPLE_ROWS = 30
 TITLE_ROWS_MAX = 10
 NO_DELIMITER = "\x1f"
 FAR = 1 << 30       # the position of a column that is not there
+_VIDEO_ID = re.compile(r"(?=.*(?:[\d_-]|[a-z][A-Z]))[\w-]{11}", re.ASCII)
 
 
 def table_in_text(start):
@@ -158,6 +159,11 @@ def _columns(rows):
         raise _too_wide()
     columns = roles_of(header)
     if "text" in columns:
+        if len(header) > 1:
+            columns = roles_of([name if role_of(name) is None or role_of(name)[0] != "text"
+                                or not _is_wordless(rows[1:], place) else "" for place, name in enumerate(header)])
+        if "text" not in columns:
+            raise no_column(header)
         return columns, True
     if all(len(row) == 1 for row in rows):
         return {"text": 0}, False
@@ -184,6 +190,13 @@ def _is_header(rows):
         if one_word and cells and sum(map(len, cells)) / len(cells) > 2.5 * len(name):
             return True
     return not below and all(len(cell.split()) == 1 for cell in header)
+
+
+def _is_wordless(rows, column):
+    """Whether a column called 'Comments' counts them, or one called 'Content' holds the ids of videos."""
+    cells = [row[column].strip() for row in rows if column < len(row) and row[column].strip()]
+    ids = sum(bool(_VIDEO_ID.fullmatch(cell)) for cell in cells)
+    return len(cells) > 1 and (all(map(_is_number, cells)) or ids >= 0.8 * len(cells))
 
 
 def _is_number(cell):
