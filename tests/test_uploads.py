@@ -248,7 +248,8 @@ def test_of_several_columns_with_words_the_comment_is_taken(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [
-    [["Content", "Video title", "Views", "Comments added"], ["Total", "", 300, 5], ["dQw4w9WgXcQ", "T", 100, 3], ["a-b_c3d4e5F", "U", 200, 2],
+    [["Content", "Video title", "Views", "Comments added"], ["Total", "", 300, 5], ["dQw4w9WgXcQ", "T", 100, 3],
+     ["a-b_c3d4e5F", "U", 200, 2],
      ["a-b_c3d4e5G", "U", 200, 2], ["a-b_c3d4e5H", "U", 200, 2]],
     [["Video", "Comments", "Likes"], ["T", 12, 3], ["U", "1,234", 5]]], ids=["of videos", "of numbers"])
 def test_a_table_about_videos_is_not_taken_for_comments(tmp_path, rows):
@@ -367,6 +368,12 @@ def test_a_text_in_an_encoding_of_the_world_is_read(tmp_path, encoding, text):
 def test_an_encoding_that_cannot_be_told_is_refused_and_never_read_as_nonsense(tmp_path, encoding, text):
     error = refusal(tmp_path, text + "\n", "x.txt", encoding=encoding)
     assert error.code == "BAD_ENCODING" and "UTF-8" in error.message["ja"]
+
+
+def test_broken_escapes_of_japanese_mail_are_refused_and_read_as_nothing_else(tmp_path):
+    content = "最高でした、泣いた\n".encode("iso2022_jp")
+    for broken in (content.replace(b"\x1b(B", b"\x1b$\1"), content[:-5] + b"\x1b$Z!!", content + b"\x1b$B-!\x1b(B"):
+        assert refusal(tmp_path, broken, "x.txt").code == "BAD_ENCODING"
 
 
 # --- refusals, on real files --------------------------------------------------------------------

@@ -19,9 +19,13 @@ def encoding_of(path, head):
     ``Unreadable``."""
     valid, _ = _decodes(path, "utf-8")
     name = (next((name for mark, name in _MARKS if head.startswith(mark)), None) or _utf32(head)
-            or _utf16(head, valid) or _iso2022(head))
+            or _utf16(head, valid))
     if name:
         return name, "strict" if _decodes(path, name)[0] else "replace"
+    if head.isascii() and re.search(rb"\x1b(\$[@B]|\(I)", head):     # begins kanji or half-width kana; valid UTF-8
+        if not _decodes(path, "iso2022_jp_ext")[0]:     # nor could its errors be replaced: it stops at some
+            raise _not_told()
+        return "iso2022_jp_ext", "strict"
     if valid:
         return "utf-8", "strict"
     legacy = [(_japanese(text), -place, name) for place, name in enumerate(_JAPANESE)
@@ -36,11 +40,15 @@ def encoding_of(path, head):
         raise unsupported({"en": "a binary file", "ja": "バイナリファイル"})
     if name := _korean(path) or _western(path, head):
         return name, "strict"
-    raise Unreadable("BAD_ENCODING",
-                     "The characters of this file cannot be read. Save it again as UTF-8 (in Excel: "
-                     "'CSV UTF-8') and upload that.",
-                     "ファイルの文字コードを読み取れません。UTF-8（Excelでは「CSV UTF-8」）で保存し直して、"
-                     "アップロードしてください。")
+    raise _not_told()
+
+
+def _not_told():
+    return Unreadable("BAD_ENCODING",
+                      "The characters of this file cannot be read. Save it again as UTF-8 (in Excel: "
+                      "'CSV UTF-8') and upload that.",
+                      "ファイルの文字コードを読み取れません。UTF-8（Excelでは「CSV UTF-8」）で保存し直して、"
+                      "アップロードしてください。")
 
 
 def _decodes(path, encoding, errors="strict"):
@@ -82,11 +90,6 @@ def _utf16(head, is_utf8):
         return len(re.findall(r"[\t\n\r -~\u3000-\u30ff]", text)) / max(1, len(text))
     share, order = max((usual(order), order) for order in ("utf-16-be", "utf-16-le"))
     return order if share > 0.2 else None
-
-
-def _iso2022(head):
-    """The escapes that begin kanji, and half-width kana: to UTF-8 they are valid text."""
-    return "iso2022_jp_ext" if re.search(rb"\x1b(\$[@B]|\(I)", head) else None
 
 
 def _japanese(sample):

@@ -150,7 +150,7 @@ def _ole(path, head, extension):
     shift, = struct.unpack_from("<H", head.ljust(64, b"\0"), 30)
     first, = struct.unpack_from("<I", head.ljust(64, b"\0"), 48)
     with open(path, "rb") as file:
-        file.seek((first + 1) << min(shift, 16))
+        file.seek(min((first + 1) << min(shift, 16), os.path.getsize(path)))
         directory = file.read(4096)
     for name, what in (("EncryptedPackage", _PROTECTED), ("Workbook", _EXCEL), ("Book", _EXCEL),
                        ("WordDocument", _WORD), ("PowerPoint Document", _SLIDES)):

@@ -149,12 +149,12 @@ def _walk(cursor, key=None, depth=0):
 def _said_by(error):
     """``(message, reason)`` of an error of the YouTube Data API, without its markup and any key."""
     if isinstance(error, str):
-        return error, ""
+        return clean(error[:2_000])[:300], ""
     errors = error.get("errors")
     first = errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}
     reason = first.get("reason") or error.get("status") or ""
     message = without_markup(str(error.get("message") or error.get("code") or "?")[:2_000])
-    return re.sub(r"\bkey=[\w-]+", "key=…", message), str(reason)[:60]
+    return re.sub(r"\bkey=[\w-]+", "key=…", clean(message))[:300], clean(str(reason)[:60])
 
 
 def _recorded(response):
@@ -275,7 +275,7 @@ class JsonComments:
 
     def _was_refused(self):
         said, reason = self.error
-        said, because = clean(said)[:300], f" ({reason})" if reason else ""
+        because = f" ({reason})" if reason else ""
         return Unreadable(
             "NO_COMMENTS",
             f"The file holds no comments but an error: “{said}”{because}. Ask for the comments again, and upload "
@@ -308,7 +308,7 @@ class JsonComments:
         elif key == "title" and isinstance(value, str) and len(self.titles) < 2:
             self.titles.add(clean(value[:1_000])[:200])
         elif key == "kind" and isinstance(value, str) and value.startswith("youtube#"):
-            self.kinds[value.removeprefix("youtube#")[:40]] = True
+            self.kinds[clean(value.removeprefix("youtube#")[:40])] = True
         elif key == "error" and value and isinstance(value, (dict, str)):
             self.error = _said_by(value)
 
