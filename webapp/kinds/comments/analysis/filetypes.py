@@ -31,16 +31,17 @@ _PAGE = ("a web page or XML file", "WebページまたはXMLファイル", None)
 _BINARY = ("a binary file", "バイナリファイル", None)
 _IMAGE, _SOUND, _VIDEO = ("an image", "画像", None), ("a sound", "音声", None), ("a video", "動画", None)
 _PROGRAM = ("a program", "プログラム", None)
-_MAGIC = (
-    (b"%PDF", ("a PDF", "PDF", _TO_TEXT)), (b"\x89PNG", _IMAGE), (b"\xff\xd8\xff", _IMAGE), (b"GIF8", _IMAGE),
-    (b"RIFF", ("an image, sound or video", "画像・音声・動画", None)), (b"II*\0", _IMAGE), (b"MM\0*", _IMAGE),
-    (b"\0\0\1\0", _IMAGE), (b"\x1aE\xdf\xa3", _VIDEO), (b"OggS", ("a sound or video", "音声・動画", None)),
-    (b"ID3", _SOUND), (b"fLaC", _SOUND), (b"SQLite format 3\0", ("a database", "データベース", None)),
-    (b"{\\rtf", ("a rich text document", "リッチテキスト文書", _TO_TEXT)), (b"\x7fELF", _PROGRAM), (b"MZ\x90", _PROGRAM),
-    (b"PAR1", ("a Parquet file", "Parquetファイル", None)), (b"L\0\0\0\1\x14\2\0", ("a shortcut", "ショートカット", None)),
-    (b"\x1f\x8b", _COMPRESSED), (b"7z\xbc\xaf", _COMPRESSED), (b"Rar!", _COMPRESSED), (b"BZh", _COMPRESSED),
-    (b"\xfd7zXZ", _COMPRESSED), (b"\x28\xb5\x2f\xfd", _COMPRESSED),
-)
+# Longer than the four letters many formats begin with: 'RIFF of the year!' is a comment.
+_MAGIC = [(re.compile(begins, re.S), what) for begins, what in (
+    (rb"%PDF-", ("a PDF", "PDF", _TO_TEXT)),
+    (rb"\x89PNG|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*|\0\0\x01\0|BM.{4}\0{4}|RIFF.{4}WEBP", _IMAGE),
+    (rb"\0\0..ftyp", ("a video or image", "動画または画像", None)), (rb"\x1aE\xdf\xa3|RIFF.{4}AVI ", _VIDEO),
+    (rb"OggS\0", ("a sound or video", "音声・動画", None)), (rb"ID3[\x02-\x04]|fLaC\0|RIFF.{4}WAVE", _SOUND),
+    (rb"SQLite format 3\0", ("a database", "データベース", None)), (rb"PAR1\x15", ("a Parquet file", "Parquetファイル", None)),
+    (rb"\{\\rtf", ("a rich text document", "リッチテキスト文書", _TO_TEXT)), (rb"\x7fELF|MZ\x90", _PROGRAM),
+    (rb"L\0\0\0\x01\x14\x02\0", ("a shortcut", "ショートカット", None)),
+    (rb"\x1f\x8b|7z\xbc\xaf|Rar!\x1a|BZh[1-9]1AY|\xfd7zXZ|\x28\xb5\x2f\xfd", _COMPRESSED),
+)]
 # What a zip archive is by what is in it, at or near its beginning or in its directory.
 _IN_ZIP = (
     (b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet", _SPREADSHEET),
@@ -80,14 +81,10 @@ def refuse_what_is_no_text(path, head, name):
         _refuse_zip(path, head, extension_of(name))
     if head.startswith(b"\xd0\xcf\x11\xe0"):
         _refuse(_ole(path, head, extension_of(name)))
-    if head[4:8] == b"ftyp":
-        _refuse(("a video or image", "動画または画像", None))
-    if head.startswith(b"BM") and head[6:10] == b"\0\0\0\0":
-        _refuse(_IMAGE)
     if head.startswith(b"bplist"):
         _refuse_property_list(head)
-    for magic, what in _MAGIC:
-        if head.startswith(magic):
+    for begins, what in _MAGIC:
+        if begins.match(head):
             _refuse(what)
 
 
@@ -97,7 +94,7 @@ def _refuse_zip(path, head, extension):
             _refuse(what)
     names, locked = _names_in_zip(path)
     for folder, what in _FOLDERS:
-        if any(name.startswith(folder) for name in names) or folder.encode() in head[:4096]:
+        if any(name.startswith(folder) for name in names) or not names and folder.encode() in head[:4096]:
             _refuse(what)
     if b"Index/Document.iwa" in head or any(name in ("Index.zip", "Index/Document.iwa") for name in names):
         _refuse(_IWORK.get(extension, ("a Numbers document", "Numbersの書類", _TO_CSV)))
