@@ -401,8 +401,9 @@ def test_a_real_file_that_is_no_text_is_named_and_says_what_to_do(tmp_path, stor
     assert error.code == "UNSUPPORTED_FORMAT" and error.facts["format"].startswith(what) and advice in error.message["en"]
 
 
-@pytest.mark.parametrize("comment", ["RIFF of the year!", "ID3 tags, please", "OggS?", "BZh", "Rar! Rar!", "GIF8 my day", "PAR1s", "BMW", "PK",
-                                     "MZ", "%PDFs", "wow ftyp", "II* and MM*", "<3 this", "<br>new line", "[Intro] nice", "{so good}"])
+@pytest.mark.parametrize("comment", ["RIFF of the year!", "ID3 tags, please", "OggS?", "BZh", "Rar! Rar!", "GIF8 my day", "PAR1s",
+                                     "BMW", "PK", "MZ", "%PDFs", "wow ftyp", "II* and MM*", "<3 this",
+                                     "<br>new line", "[Intro] nice", "{so good}"])
 def test_a_comment_that_begins_like_another_format_is_a_comment(tmp_path, comment):
     assert texts(tmp_path, f"{comment}\nsecond\n", "x.txt") == [comment.replace("<br>", ""), "second"]
 
