@@ -247,6 +247,13 @@ def test_an_advertisement_has_no_feeling(text):
     assert scoring.score(text) == ("en", "neutral", 0.0, "neutral")
 
 
+@pytest.mark.parametrize("text", [
+    "i love how you use code comments here", "I love my channel", "WhatsApp is awful", "I love your channel",
+])
+def test_who_speaks_of_a_channel_or_a_code_does_not_advertise(text):
+    assert label(text) in ("positive", "negative")
+
+
 @pytest.mark.parametrize("text", ["xqzv blorp", "who is watching in 2026", "when was this filmed?", "he works at a bank"])
 def test_what_is_unknown_or_plain_is_neutral_and_no_guess(text):
     assert label(text) == "neutral"

@@ -110,20 +110,20 @@ class Model:
 
     ``form`` is what bench/train_english.py writes: ``polarities`` and ``emotions``, the names of the
     3 + 9 columns; ``bias`` and each of ``measures`` (one for each number of ``Evidence``), a number
-    for each column; ``faint_length``, see ``logits``; ``terms``, the n-grams, one a line; ``rows``, Base85 of 1 + 12 bytes for each:
-    its idf in steps of ``idf_step``, and its weights in steps of the column's ``scale``, plus 128.
+    for each column; ``faint_length``, see ``logits``; ``terms``, the n-grams, one a line; ``rows``,
+    Base85 of 1 + 12 bytes for each n-gram: its idf in steps of ``idf_step``, and its weights in steps
+    of the column's ``scale``, plus 128.
     """
 
     def __init__(self, form: dict) -> None:
         self.emotions: list[str] = form["emotions"]
         self._bias = form["bias"]
         self._measures = list(zip(*form["measures"]))
-        self._idf_step = form["idf_step"]
         self._scale = form["scale"]
         self._faint = (form["faint_length"] / form["idf_step"]) ** 2
         rows = base64.b85decode(form["rows"])
         width = 1 + len(self._bias)
-        # One bytes object for each n-gram: a tuple of numbers would take six times the memory.
+        # Bytes, for they are 46 a row where a tuple of the numbers would be 144.
         self._rows = {term: rows[start:start + width]
                       for term, start in zip(form["terms"].split("\n"), range(0, len(rows), width))}
 

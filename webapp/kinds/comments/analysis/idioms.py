@@ -132,7 +132,7 @@ _TABLE = (
      r"(?:the )?capp?ing"),
     ("fear", -0.6, "cooked", rf"(?:we|i|they)(?:'?re|'?m| are| am) (?:{_VERY} )?cooked{_END}"),
     # Sarcasm that is marked as such
-    ("anger", -1.0, "s", r"(?<!\S)/s$"),
+    ("anger", -1.0, "s", r"(?<!\S)/s\s*$"),
     ("anger", -0.8, "thanks nothing clap", r"(?:thanks|thank you|thx) for nothing|\*?slow claps?\*?"),
     ("anger", -0.7, "right jan", r"(?:oh |ye?a?h? )*yeah,? (?:sure,? )?right(?=\s*(?:$|[.!,]))|sure,? jan"),
     ("anger", -0.9, "another",
@@ -149,12 +149,14 @@ _TABLE = (
 # Words of which one must be there, pattern
 _ADVERTS = (
     ("sub sub4sub", r"sub ?(?:4|for) ?sub"),
-    ("whatsapp whats telegram promo promocode code", r"whats ?app|telegram|promo ?code|(?:use|with) (?:my )?code \w+"),
+    ("whatsapp whats telegram", r"(?:on|via|through|my|me) (?:whats ?app|telegram)|(?:whats ?app|telegram)\W*[+@\d]+"),
+    # In capitals: a code of a discount, not of a program.
+    ("promo promocode code", r"promo ?code|(?:use|with) (?:my )?code (?-i:[A-Z0-9]{3,})"),
     ("channel video videos song songs music page profile instagram insta tiktok cover mixtape site website",
      r"(?:check ?out|visit|watch|see|subscribe to|sub to|follow|support) my (?:new |own |latest |youtube )?"
      r"(?:channel|videos?|songs?|music|page|profile|instagram|insta|tiktok|cover|mixtape|site|website)"),
     ("bio profile dm", r"link in (?:my )?(?:bio|profile)|dm me (?:for|to)"),
-    ("home off", r"work from home|\d+% off"),
+    ("off", r"\d+% off"),
     ("robux vbucks bucks gift giftcard giftcards", r"free (?:v-?bucks|robux|gift ?cards?)"),
     ("invest invested investing trade traded trading", r"(?:invest|trad)(?:e|ed|ing)? with (?:mr|mrs|ms|miss|expert)"),
 )
