@@ -3,6 +3,7 @@ import base64
 import json
 import math
 import re
+import struct
 import unicodedata
 from collections import Counter
 from functools import cache
@@ -123,9 +124,13 @@ class Model:
         self._faint = (form["faint_length"] / form["idf_step"]) ** 2
         rows = base64.b85decode(form["rows"])
         width = 1 + len(self._bias)
-        # Bytes, for they are 46 a row where a tuple of the numbers would be 144.
-        self._rows = {term: rows[start:start + width]
-                      for term, start in zip(form["terms"].split("\n"), range(0, len(rows), width))}
+        # A row is one whole number, 32 bits for each of its bytes, so that one product and one sum serve every
+        # column. None runs into the next: the 4,000 n-grams of the longest text come to 4,000 · 255² < 2³².
+        self._lanes = struct.Struct(f"<{width}I")
+        wide = bytearray(4 * len(rows))
+        wide[::4] = rows
+        self._rows = {term: int.from_bytes(wide[start:start + self._lanes.size], "little")
+                      for term, start in zip(form["terms"].split("\n"), range(0, len(wide), self._lanes.size))}
 
     def logits(self, seen: Evidence) -> tuple[list[float], list[float], bool]:
         """The logits of negative, neutral, positive, those of the emotions, and whether a word is known.
@@ -139,15 +144,14 @@ class Model:
         totals = [start + sum(map(mul, seen.measures, column)) for start, column in zip(self._bias, self._measures)]
         if counts:
             found = [rows[ngram] for ngram in counts]
-            factors: list[float] = [row[0] for row in found]
+            factors = [row & 255 for row in found]
             if len(counts) < len(known):
-                factors = [idf * (1.0 + math.log(n)) for idf, n in zip(factors, counts.values())]
+                factors = [round(idf * (1.0 + math.log(n))) for idf, n in zip(factors, counts.values())]
             length = math.sqrt(sum(map(mul, factors, factors)) + self._faint)
-            columns = zip(*found)
-            next(columns)
+            _, *lanes = self._lanes.unpack(sum(map(mul, factors, found)).to_bytes(self._lanes.size, "little"))
             middle = 128 * sum(factors)
-            totals = [total + (sum(map(mul, factors, column)) - middle) / length * scale
-                      for total, column, scale in zip(totals, columns, self._scale)]
+            totals = [total + (lane - middle) / length * scale
+                      for total, lane, scale in zip(totals, lanes, self._scale)]
         is_known = bool(seen.measures[1]) or any(any(map(str.isalpha, ngram)) for ngram in counts)
         return totals[:3], totals[3:], is_known
 
