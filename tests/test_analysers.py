@@ -1,6 +1,8 @@
 """What the embedded analysers promise: webapp/kinds/comments/analysis."""
+import base64
 import csv
 import json
+import string
 import subprocess
 import sys
 import time
@@ -11,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from webapp.kinds.comments.analysis import emoji, english, language, scoring
+from webapp.kinds.comments.analysis import emoji, english, idioms, language, scoring
 
 KIND = Path(scoring.__file__).parents[1]
 LABELS = ("negative", "neutral", "positive")
 EMOTIONS = {"amusement", "anger", "disgust", "fear", "joy", "love", "neutral", "sadness", "surprise"}
 # A little below what bench/accuracy.py prints.
-MACRO_F1_AT_LEAST = 0.65
-COMMENTS_A_SECOND_AT_LEAST = 3_000
+MACRO_F1_AT_LEAST = 0.675
+F1_OF_EACH_AT_LEAST = 0.63
 STOCK_VADER = SentimentIntensityAnalyzer()
 
 
@@ -33,7 +35,7 @@ def label(text):
     return scoring.score(text).label
 
 
-# Accuracy and speed
+# Accuracy (speed is measured by bench/accuracy.py: a test cannot know what else runs)
 
 
 def test_agreement_with_people_does_not_fall(labelled):
@@ -44,19 +46,7 @@ def test_agreement_with_people_does_not_fall(labelled):
         right = sum(a == b == name for a, b in zip(expected, got))
         scores.append(2 * right / (expected.count(name) + got.count(name)))
     assert sum(scores) / 3 >= MACRO_F1_AT_LEAST
-
-
-def test_three_thousand_comments_take_a_second_of_one_core_at_most(labelled):
-    scoring.score("warm")
-    best = min(_seconds(labelled) for _ in range(3))
-    assert len(labelled) / best >= COMMENTS_A_SECOND_AT_LEAST
-
-
-def _seconds(labelled):
-    start = time.process_time()
-    for text, _ in labelled:
-        scoring.score(text)
-    return time.process_time() - start
+    assert min(scores) >= F1_OF_EACH_AT_LEAST
 
 
 def test_the_analysers_load_without_the_application_and_open_no_file_at_import():
@@ -129,7 +119,8 @@ def test_what_says_nothing_is_not_scored(text):
 
 @pytest.mark.parametrize("text, expected, emotion", [
     ("👍", "positive", "love"), ("👍🏽", "positive", "love"), ("❤️", "positive", "love"),
-    ("👎", "negative", "anger"), ("😂😂😂", "positive", "amusement"),
+    ("👎", "negative", "anger"), ("🥹", "positive", "love"), ("🫶🏿", "positive", "love"), ("🙃", "negative", "disgust"),
+    ("😂😂😂", "positive", "amusement"),
     ("😢", "negative", "sadness"), ("😮", "neutral", "surprise"), ("🇯🇵", "neutral", "neutral"),
     ("(^^)", "positive", "joy"), ("(≧▽≦)", "positive", "joy"),
     ("(´；ω；`)", "negative", "sadness"), ("(T_T)", "negative", "sadness"),
@@ -142,6 +133,152 @@ def test_what_says_nothing_is_not_scored(text):
 def test_emoji_faces_and_laughter_alone_are_scored(text, expected, emotion):
     result = scoring.score(text)
     assert (result.language, result.label, result.emotion) == ("none", expected, emotion)
+
+
+# English: denial, slang, idioms
+
+
+@pytest.mark.parametrize("text", [
+    "not bad", "not bad at all", "this isn't bad", "never gets old", "this song never gets old", "can't stop laughing",
+    "cant stop listening to this", "can't wait for the next one", "couldn't be better", "he never disappoints",
+    "nothing wrong with that, great work", "you can't go wrong with this", "not mid at all", "no complaints",
+    "I have never seen anything so beautiful",
+])
+def test_badness_denied_is_praise(text):
+    assert label(text) == "positive"
+
+
+@pytest.mark.parametrize("text", [
+    "not good", "this is not funny", "i don't like this", "not worth watching", "never watching this again",
+    "i wouldn't recommend it", "this isn't fire", "it could have been better",
+])
+def test_praise_denied_is_none(text):
+    assert label(text) == "negative"
+
+
+@pytest.mark.parametrize("text", [
+    "this slaps", "goated", "he is the goat", "bussin", "W video", "no cap this is amazing", "she ate", "left no crumbs",
+    "this track is fire", "this is lit", "sick 🔥", "sick beat", "let him cook", "hits different", "chef's kiss",
+    "absolute cinema", "underrated channel", "goosebumps", "legend", "i've had this on repeat", "I'm dead 💀",
+    "im dead lol",
+])
+def test_slang_of_praise_is_known(text):
+    assert label(text) == "positive"
+
+
+@pytest.mark.parametrize("text", [
+    "mid", "this album is mid", "L take", "this is trash", "so cringe", "ratio", "rip my ears", "waste of time",
+    "unsubscribed", "clickbait", "nobody asked", "we're cooked", "aged like milk", "0/10 do not watch",
+])
+def test_slang_of_contempt_is_known(text):
+    assert label(text) == "negative"
+
+
+@pytest.mark.parametrize("text", [
+    "he ate a sandwich", "the house is on fire", "she put the trash can outside", "turn right at the mid point",
+    "the goat eats grass", "he slaps the table", "type all caps here", "based on a true story", "the ratio is 3 to 1",
+    "the letter l and the letter w",
+])
+def test_slang_used_in_its_plain_sense_is_not_slang(text):
+    prepared = language.prepare(text)
+    assert idioms.read(prepared, english.tokens(prepared), is_approved=False) == (prepared, [])
+
+
+def test_the_words_that_call_for_an_idiom_miss_none(labelled):
+    callers = {}
+    for word, found in idioms._idioms().items():
+        for idiom in found:
+            callers.setdefault(idiom.pattern, set()).add(word)
+    assert len(callers) == len(idioms._TABLE)
+    for text, _ in labelled:
+        text = english.unstretched(language.prepare(text))
+        words = set(english.tokens(text))
+        for pattern, calling in callers.items():
+            assert calling & words or not pattern.search(text), (text, pattern)
+        assert idioms.is_advert(text, words) == any(pattern.search(text) for pattern in idioms._adverts().values()), text
+
+
+@pytest.mark.parametrize("long, plain", [
+    ("sooo gooood", "so good"), ("I looooove this", "I love this"), ("nooooo way", "no way"), ("baaaad", "bad"),
+    ("coooool", "cool"), ("hmm 1000 good", "hmm 1000 good"),
+])
+def test_a_stretched_word_is_the_word(long, plain):
+    assert english.unstretched(long) == plain
+    assert scoring.score(long) == scoring.score(plain)
+
+
+def test_how_it_is_typed_does_not_change_the_side():
+    for text in ("I don't like this, it's boring!", "Thank you so much! It's the best.", "Can't believe it's so bad..."):
+        typed = text.lower().translate(str.maketrans("", "", string.punctuation))
+        assert label(typed) == label(text) != "neutral"
+
+
+@pytest.mark.parametrize("text", [
+    "Great job, really /s", "yeah right", "great, another ad", "thanks for nothing", "slow clap", 'what a "great" idea',
+    "love waiting three hours for this 🙃", "🙃", "🤡",
+])
+def test_sarcasm_that_is_marked_is_negative(text):
+    assert label(text) == "negative"
+
+
+def test_what_looks_like_a_mark_of_sarcasm_is_not_one():
+    assert label("km/s is the right unit, great video") == "positive"
+    assert label("great, another masterpiece") == "positive"
+
+
+def test_irony_without_a_mark_is_missed_as_the_documentation_says():
+    assert label("oh how wonderful, it crashed and deleted all my work") != "negative"
+    assert "Irony" in (Path(scoring.__file__).parent / "weights" / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("the song is great but the audio is terrible", "negative"), ("great song but a bit short", "positive"),
+    ("nice voice but the video was boring and way too long", "negative"),
+])
+def test_what_follows_but_decides(text, expected):
+    assert label(text) == expected
+
+
+@pytest.mark.parametrize("text", [
+    "check out my channel", "sub4sub anyone?", "Contact me on WhatsApp, the best profits, I love it",
+    "use code HAPPY for 20% off", "follow my instagram",
+])
+def test_an_advertisement_has_no_feeling(text):
+    assert scoring.score(text) == ("en", "neutral", 0.0, "neutral")
+
+
+@pytest.mark.parametrize("text", [
+    "i love how you use code comments here", "I love my channel", "WhatsApp is awful", "I love your channel",
+])
+def test_who_speaks_of_a_channel_or_a_code_does_not_advertise(text):
+    assert label(text) in ("positive", "negative")
+
+
+@pytest.mark.parametrize("text", ["xqzv blorp", "who is watching in 2026", "when was this filmed?", "he works at a bank"])
+def test_what_is_unknown_or_plain_is_neutral_and_no_guess(text):
+    assert label(text) == "neutral"
+
+
+@settings(max_examples=200, deadline=None)
+@given(*[st.integers(-900, 900).map(lambda hundredths: hundredths / 100)] * 3)
+def test_the_score_agrees_with_the_likeliest_class(negative, neutral, positive):
+    score = english._score(negative, neutral, positive)
+    assert -1 <= score <= 1
+    if neutral >= max(negative, positive):
+        assert abs(score) <= scoring.FEELING_FROM
+    else:
+        assert score * (positive - negative) >= 0 and abs(score) >= scoring.FEELING_FROM
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from("w W www wow w. kkkk jajaja :) (笑) 草 xD T_T orz ^^ :/ é the 3 _ ( ㅠㅠ".split()), max_size=8),
+       st.sampled_from(["", " "]))
+def test_the_short_cut_past_faces_and_laughs_loses_none(parts, between):
+    text = language.prepare(between.join(parts))
+    expected = emoji._PICTURE.sub(" ", text)
+    for pattern in (*(pattern for pattern, _ in emoji._EMOTICONS), emoji._LAUGHTER):
+        expected = pattern.sub(" ", expected)
+    assert emoji.words_only(text) == expected
 
 
 # Emoji beside words
@@ -232,7 +369,7 @@ def test_a_hidden_or_decorated_text_is_read_as_what_it_says(text):
 
 @pytest.mark.parametrize("unit", [
     "great ", "最高", "(", "(^", "w", "草", "😂", "\u0301", "ﷺ", "a" * 50 + "'",
-    "̷̡", "no ", "but good ", "好きない", "'", "@", "www.",
+    "̷̡", "no ", "but good ", "is so so mid ", "not that ", "never get ", "ababab", "ooo ", "好きない", "'", "@", "www.",
 ])
 def test_a_text_of_any_length_costs_no_more_than_its_limit(unit):
     text = unit * 10_000
@@ -281,12 +418,18 @@ def test_a_language_without_an_analyser_has_no_keywords():
 # Weights
 
 
-def test_the_weights_name_their_source_and_have_the_form_they_promise():
-    weights = Path(scoring.__file__).parent / "weights"
-    assert "Demszky" in (weights / "README.md").read_text("utf-8")
-    for name, size in (("en_polarity_4000.json", 4000), ("en_emotion_3000.json", 3000)):
-        model = json.loads((weights / name).read_text("utf-8"))
-        assert len(model["terms"]) == size
-        assert len(model["bias"]) == len(model["classes"])
-        assert all(len(row) == 1 + len(model["classes"]) for row in model["terms"].values())
-    assert set(model["classes"]) == EMOTIONS
+def test_the_weights_name_their_sources_and_have_the_form_they_promise():
+    sources = (english.WEIGHTS.parent / "README.md").read_text("utf-8")
+    assert "Demszky" in sources and "Hutto" in sources
+    form = json.loads(english.WEIGHTS.read_text("utf-8"))
+    columns = len(form["polarities"]) + len(form["emotions"])
+    assert form["polarities"] == sorted(LABELS) and set(form["emotions"]) == EMOTIONS
+    assert len(form["bias"]) == len(form["scale"]) == columns
+    assert [len(row) for row in form["measures"]] == [columns] * len(english.evidence("so good!", ["so", "good"]).measures)
+    terms = form["terms"].split("\n")
+    assert len(terms) == len(set(terms))
+    assert len(base64.b85decode(form["rows"])) == len(terms) * (1 + columns)
+
+
+def test_the_weights_stay_small():
+    assert english.WEIGHTS.stat().st_size < 1_500_000

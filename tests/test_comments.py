@@ -691,7 +691,7 @@ def page(result):
 
 
 def test_the_page_shows_the_figures_links_the_exports_and_escapes_the_comments(tmp_path):
-    nasty = "<script>alert(1)</script> I love \"this\" <img src=x onerror=alert(1)>"
+    nasty = "<script>alert(1)</script> Thank you, I love \"this\" video <img src=x onerror=alert(1)>"
     data = YT_DLP | {"title": "<b>t</b>", "comments": [
         {"id": str(n), "parent": "root", "text": f"{nasty} 1:23 {n}", "timestamp": 1_700_000_000 + n} for n in range(40)]}
     result, _ = reported(tmp_path, json.dumps(data), "x.info.json")

@@ -12,20 +12,24 @@ BESIDE_WORDS = 0.4
 LAUGH_BESIDE_WORDS = 0.2
 
 _GROUPS = (
-    ("joy", 1.0, "😀😃😄😁😆😊🙂☺😌😋🤗🎉🎊✨🌟⭐💪🌸🌈😇🥳😎😺😸🫠🤠🎂🎁💃🕺🌞☀🍀🥂🍾🏆🥇"),
-    ("joy", 0.5, "😉🎶🎵🎧✌🤙👋😛😜🤪😝🌹🌺🌻💐🤓🤭🙃"),
-    ("love", 1.0, "🥰😍😘😗😙😚💯👍👏🙌❤🧡💛💚💙💜🖤🤍🤎🩷🩵🩶♥♡💕💖💗💓💞💘💝💟❣💌💋🙏🔥🤩😻😽🫶🫡🤝👌🤌👑🐐🫂🤟"),
+    ("joy", 1.0, "😀😃😄😁😆😊🙂☺😌😋🤗🎉🎊✨🌟⭐💪🌸🌈😇🥳😎😺😸🫠🤠🎂🎁💃🕺🌞☀🍀🥂🍾🏆🥇🥈🥉🏅🪅🙆"),
+    ("joy", 0.5, "😉🎶🎵🎧✌🤙👋😛😜🤪😝🌹🌺🌻🌷🌼💐🤓🤭🚀🎆🎇🪩"),
+    ("love", 1.0, "🥰😍😘😗😙😚💯👍👏🙌❤🧡💛💚💙💜🖤🤍🤎🩷🩵🩶♥♡💕💖💗💓💞💘💝💟❣💌💋🙏🔥🤩😻😽🫶🫡🤝👌🤌👑🐐🫂🤟🫰💎"),
+    ("love", 0.5, "🥹🙇👊✊"),
     ("amusement", 0.7, "😂🤣😹"),
-    ("amusement", 0.4, "😅💀☠😏🗿"),
+    ("amusement", 0.4, "😅💀☠😏🗿🙈🙊"),
     ("sadness", -1.0, "😢😞😔😟🙁☹😥😓😩😫😣😖💔😿😪😰🥀"),
-    ("sadness", -0.5, "🥺🥲😕🤕🤒😷😴🥱⚰🪦"),
+    ("sadness", -0.5, "🥺🥲😕🤕🤒😷😴🥱⚰🪦🫥🙍"),
     # Wept in sorrow and over a good song alike.
     ("sadness", -0.2, "😭"),
     ("anger", -1.0, "😡😠🤬👿💢👎🖕😤😾🚮🗑"),
+    ("anger", -0.5, "🤦🙅❌🚫"),
     ("disgust", -1.0, "🤮🤢😒🙄😑💩🤡🤥🥴"),
+    # A smile turned upside down is meant that way.
+    ("disgust", -0.8, "🙃"),
     ("disgust", -0.4, "😐🫤🤨😬"),
     ("fear", -0.5, "😨😱😧😦🙀🫣👻"),
-    ("surprise", 0.0, "😮😯😲😳🤯🤔🧐👀❓❗"),
+    ("surprise", 0.0, "😮😯😲😳🤯🤔🧐👀❓❗🤷🫨🫢"),
 )
 TABLE = {sign: (emotion, weight) for emotion, weight, signs in _GROUPS for sign in signs}
 
@@ -60,10 +64,12 @@ _EMOTICONS = (
     # ㅠ and ㅜ, as NFKC leaves them, weep.
     (re.compile("[\u1172\u116e]{2,}"), ("sadness", -0.4)),
 )
+_PART_OF_EMOTICON = re.compile("[:;=<^(\u1172\u116e]|[xX]D|T[_.]T|orz|OTL")
 _LAUGHTER = re.compile(r"(?<![a-zA-Z])[wW]+(?![a-zA-Z.])|大草原|草(?:生え(?:る|た)?|不可避)?(?![むぶ原木花刈取食履書案津加])"
                        r"|\(笑\)|(?<![一-龠])笑+(?![一-龠ぁ-ん])|(?<![a-zA-Z])(?:k{4,}|(?:ja){2,}j?)(?![a-zA-Z])"
                        # ㅋ and ㅎ as NFKC leaves them
                        r"|[\u110f\u1112]{2,}|哈{2,}")
+_PART_OF_LAUGH = re.compile(r"[wW](?![a-zA-Z])|kkkk|jaja|[草笑哈\u110f\u1112]")
 _LAUGH = ("amusement", 0.5)
 
 Sign = tuple[str, float]
@@ -99,9 +105,11 @@ def words_only(text: str) -> str:
     """The text without emoji, ASCII faces and laughs: what its language shows in."""
     if not text.isascii():
         text = _PICTURE.sub(" ", text)
-    for pattern, _ in _EMOTICONS:
-        text = pattern.sub(" ", text)
-    return _LAUGHTER.sub(" ", text)
+    # Most texts hold no face, and the search for one is not cheap.
+    if _PART_OF_EMOTICON.search(text):
+        for pattern, _ in _EMOTICONS:
+            text = pattern.sub(" ", text)
+    return _LAUGHTER.sub(" ", text) if _PART_OF_LAUGH.search(text) else text
 
 
 def emoticons(text: str) -> list[Sign]:

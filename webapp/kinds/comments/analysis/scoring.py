@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from . import emoji, english, japanese, language
 
-METHOD = ("English: half VADER, half n-gram weights trained on GoEmotions; Japanese: own lexicon; "
-          "emoji: one own table; other languages are not scored")
-VERSION = "1"
+METHOD = ("English: one regression over n-grams and VADER, trained on GoEmotions and VADER's rated sentences, and own "
+          "tables of idioms; Japanese: own lexicon; emoji: one own table; other languages are not scored")
+VERSION = "2"
 
 # A score beyond it, on either side, is a feeling; between is neutral.
 FEELING_FROM = 0.25
