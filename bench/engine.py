@@ -4,10 +4,12 @@
 
 Lives: a paid no-op job's whole life through HTTP (submit, claim, charge, finish; timed until the last has
 finished), against a bare Flask POST on the same gunicorn with the same worker; 16 clients each. Upload: the largest allowed file (20 MB, 50,000
-rows) is analysed while others ask for a page; how long they wait, and what the processes hold in memory.
+rows) is analysed while others ask for a page; how long they wait, and what the processes hold in memory. Rows: a page of
+its rows, searched and sorted, against reading their file line by line as JSON in this process; and again how others wait.
 Start: from the process to the first 200. Idle: resident memory of the worker.
 """
 import argparse
+import contextlib
 import csv
 import http.client
 import json
@@ -165,12 +167,30 @@ def largest_upload(folder):
     try:
         server.get("/")
         for name, content in (("long comments", long), ("real comments", real)):
-            _upload(server, name, content)
+            _read_rows(server, *_upload(server, name, content))
     finally:
         server.stop()
 
 
+@contextlib.contextmanager
+def others_wait(server):
+    """What others wait meanwhile, in milliseconds, sorted: the list is filled at the end."""
+    # In a process of its own: what this one computes must not look like a stall of the server.
+    asker, waits = subprocess.Popen([sys.executable, "-c", ASKER, str(server.port)], stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE, text=True), []
+    try:
+        yield waits
+    finally:
+        waits += sorted(json.loads(asker.communicate()[0]))
+
+
+def _told(waits):
+    return (f"others meanwhile ({len(waits)} requests): median {statistics.median(waits):.1f} ms, p99 "
+            f"{waits[int(len(waits) * .99)]:.1f} ms, worst {waits[-1]:.1f} ms")
+
+
 def _upload(server, name, content):
+    """The analysed job, and the cookie of whom it belongs to."""
     peak, stop = {"worker": 0.0, "children": 0.0}, threading.Event()
 
     def watch_memory():
@@ -182,27 +202,47 @@ def _upload(server, name, content):
             except OSError:
                 pass
             time.sleep(0.05)
-    # In a process of its own: what this one computes must not look like a stall of the server.
-    asker = subprocess.Popen([sys.executable, "-c", ASKER, str(server.port)], stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, text=True)
     watcher = threading.Thread(target=watch_memory)
-    watcher.start()
-    began = time.monotonic()
-    answer = server.upload("comments", "big.json", content)
-    accepted = time.monotonic() - began
-    cookie = answer.headers["Set-Cookie"].split(";")[0]
-    job = server.finished(answer.json["job"]["id"], seconds=300, headers={"Cookie": cookie})
-    took = time.monotonic() - began - accepted
-    stop.set()
-    watcher.join()
-    waits = sorted(json.loads(asker.communicate()[0]))
+    with others_wait(server) as waits:
+        watcher.start()
+        began = time.monotonic()
+        answer = server.upload("comments", "big.json", content)
+        accepted = time.monotonic() - began
+        cookie = answer.headers["Set-Cookie"].split(";")[0]
+        job = server.finished(answer.json["job"]["id"], seconds=300, headers={"Cookie": cookie})
+        took = time.monotonic() - began - accepted
+        stop.set()
+        watcher.join()
     analysed = job["result"]["coverage"]["analysed"]
     print(f"{name}: {len(content) / 1e6:.1f} MB, {analysed:,} of them; accepted in {accepted:.1f} s, report {took:.1f} s "
           f"later: {analysed / took:,.0f} comments/s")
-    print(f"  others meanwhile ({len(waits)} requests): median {statistics.median(waits):.1f} ms, p99 "
-          f"{waits[int(len(waits) * .99)]:.1f} ms, worst {waits[-1]:.1f} ms")
+    print(f"  {_told(waits)}")
     print(f"  peak resident: worker {peak['worker']:.0f} MB + helper process {peak['children']:.0f} MB = "
           f"{peak['worker'] + peak['children']:.0f} MB")
+    return job, cookie
+
+
+def _read_rows(server, job, cookie):
+    """Pages of its rows, each three times: the median, and as so many times the reading of the file."""
+    path, reading = server.database.parent / "files" / job["id"] / ".rows.jsonl", []
+    for _ in range(3):
+        began = time.monotonic()
+        with path.open("rb") as file:
+            for line in file:
+                json.loads(line)
+        reading.append(time.monotonic() - began)
+    reading = statistics.median(reading)
+    print(f"  rows: {path.stat().st_size / 1e6:.1f} MB, read in {reading:.2f} s")
+    for query in ("page=2", "q=good&label=positive", "q=good&order=likes&page=200"):
+        took = []
+        with others_wait(server) as waits:
+            for _ in range(3):
+                began = time.monotonic()
+                answer = server.get(f"{job['links']['page']}/rows?{query}", headers={"Cookie": cookie})
+                took.append(time.monotonic() - began)
+                if answer.status != 200:
+                    raise RuntimeError(answer.status)
+        print(f"    {query}: {statistics.median(took):.2f} s, {statistics.median(took) / reading:.1f} times that; {_told(waits)}")
 
 
 def main():

@@ -36,6 +36,14 @@ def test_with_scripts_off_the_same_journey_works(server, browser):
     driver.find_element(By.CSS_SELECTOR, "button[name=sample]").click()
     wait(driver, lambda d: d.find_elements(By.CSS_SELECTOR, ".report figure"))
     assert "300" in text(driver)
+    driver.find_element(By.CSS_SELECTOR, "a[href$='/rows']").click()
+    assert len(driver.find_elements(By.CSS_SELECTOR, ".reading > li")) == 50
+    driver.find_element(By.LINK_TEXT, "Next").click()
+    assert "Page 2 of 6." in text(driver)
+    driver.find_element(By.ID, "q").send_keys("GAME\n")
+    wait(driver, lambda d: "of 300 match." in text(d))
+    assert {mark.text for mark in driver.find_elements(By.TAG_NAME, "mark")} == {"game"}
+    fits(driver)
 
 
 def test_a_bad_form_says_what_to_do_and_keeps_what_was_typed(server, browser, tmp_path):

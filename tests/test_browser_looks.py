@@ -22,6 +22,8 @@ NOT_PAGES = {"api", "metrics", "static", "openapi"}
 EXAMPLES = {
     "pages.kind": lambda world: [{"kind": name} for name in ("comments", "sample")],
     "pages.job": lambda world: [{"job_id": job_id} for name, job_id in world.jobs.items() if name != "unseen"],
+    "pages.rows": lambda world: [{"job_id": world.jobs["report"], **asked} for asked in (
+        {}, {"q": "the", "order": "likes", "page": 2}, {"q": "no such words"})],
     "admin.work": lambda world: [{"job_id": world.jobs[name]} for name in ("report", "succeeded", "cancelled")],
     "admin.user": lambda world: [{"user_id": 1}, {"user_id": 2}],
     "pages.report": lambda world: [{"job_id": world.jobs["report"]}, {"job_id": world.jobs["succeeded"]}],

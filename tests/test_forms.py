@@ -117,6 +117,31 @@ def test_an_untouched_form_asks_for_what_the_api_does_by_itself(client, person):
     assert known.pop("at") == "2026-11-30T09:00:00+09:00" and by_form == known
 
 
+def test_a_link_fills_the_form_in_and_what_it_says_is_looked_at_when_it_is_sent(client):
+    page = Page(client.get("/kinds/everything", query_string={**FILLED, "at": "2026-12-01T08:15"}).text)
+    assert page.sends == {**{name: [text.replace("\r\n", "\n") for text in texts] for name, texts in FILLED.items()},
+                          **{name: page.sends[name] for name in forms.RESERVED_FIELDS & page.sends.keys()}}
+    assert params_of(send(client, "everything", page)) == READ
+    untouched, one = Page(client.get("/kinds/everything").text), Page(client.get("/kinds/everything?short=Ann&whole=99").text)
+    assert one.sends["short"] == ["Ann"] and one.sends["ticked"] == untouched.sends["ticked"]
+    assert client.post("/kinds/everything", data=one.sends).status_code == 400
+
+
+def test_a_link_fills_in_no_file_and_nothing_of_ours_and_folds_nothing_away(client):
+    evil = '"><script>alert(1)</script>'
+    text = client.get("/kinds/everything", query_string={"short": evil, "must_choose": evil, "form_key": "mine", "price": "0",
+                                                         "tags": evil, "no_such": "NOSUCH"}).text
+    assert "<script>alert" not in text and 'value="mine"' not in text and Page(text).sends["short"] == [evil]
+    assert "NOSUCH" not in Page(text).sends and "data-choose-again" not in client.get("/kinds/stepping?file=/etc/passwd").text
+    assert '<details class="options">' in text
+    assert '<details class="options" open>' in client.get("/kinds/everything?hidden=4").text
+
+
+def test_a_link_fills_in_the_form_of_the_only_kind_on_the_first_page(settings):
+    client = create_app(settings(EXTRA_KINDS="")).test_client()
+    assert Page(client.get("/?seconds=7").text).sends["seconds"] == ["7"]
+
+
 def test_every_field_is_read_as_it_was_filled_in(client):
     page = Page(client.get("/kinds/everything").text)
     assert FILLED.keys() == page.sends.keys() - forms.RESERVED_FIELDS

@@ -160,7 +160,7 @@ def test_the_example_of_the_documents_works_as_it_is_written(settings, module):
 
 KIND_OF = """
     from pydantic import BaseModel
-    from webapp.kinds import Kind
+    from webapp.kinds import Kind, Rows
 
     class Params(BaseModel):
         pass
@@ -193,6 +193,18 @@ KIND_OF = """
     (KIND_OF + "    KIND = kind('one', on_interrupt='pray')", "on_interrupt"),
     (KIND_OF + "    KIND = Kind(name='one', params=dict, run=print)", "needs params: a pydantic model"),
     (KIND_OF + "    KIND = Kind(name='one', params=Params, run='run')", "needs run"),
+    (KIND_OF + "    KIND = kind('one', rows={'text': 'text'})", "has rows that are no Rows(…)"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(columns={'a': 'A'}, text='b'))", "a column 'b' which is not among their columns"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(columns={'a': 'A'}, filters={'b': {'x': 'X'}}))", "a column 'b' which is not"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(columns={'a': 'A'}, orders={'o': ('O', 'b', True)}))", "a column 'b' which is not"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(orders={'o': 'b'}))", "an order of rows 'o' that is not (title, column, descending)"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {}}))", "a filter of rows by 'a' whose choices are no texts"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {True: 'Yes'}}))", "a filter of rows by 'a' whose choices are no texts"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {'-': 'None'}}))", "a filter of rows by 'a' whose choices are no texts"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'page': {'x': 'X'}}))", "filters its rows by 'page', a name that"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {'x': 'X'}, 'b': {'x': 'X'}}, query_names={'b': 'a'}))",
+     "filters its rows by 'a', a name that"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(query_names={'b': 'a'}))", "a query name for 'b', by which its rows cannot be"),
     (KIND_OF + "    KIND = kind('one', settings={'PORT': 'its own'})", "would use the setting PORT"),
     (KIND_OF + "    KIND = kind('one', settings={'SAMPLE_COST': 'its own'})", "would use the setting SAMPLE_COST"),
 ])

@@ -22,7 +22,7 @@ ROOMS = [
     {"accounts"},
     {"kinds"},
     {"upstream", "commands", "forms", "quotas"},
-    {"jobs", "alerts"},
+    {"jobs", "alerts", "rows"},
     {"runner"},
     {"recovery"},
     {"service", "sabotage"},

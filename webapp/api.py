@@ -8,7 +8,7 @@ from flask import Blueprint, Response, current_app, g, jsonify, request, send_fr
 from flask_babel import force_locale
 from werkzeug.exceptions import BadRequest
 
-from webapp import jobs, ledger, live, messages, recovery, runner, web
+from webapp import jobs, ledger, live, messages, recovery, rows, runner, web
 from webapp.errors import InvalidInput, LoginRequired, NotFound
 
 blueprint = Blueprint("api", __name__)
@@ -146,24 +146,29 @@ def file(job_id, name):
 @blueprint.get("/api/jobs/<job_id>/export.<any(csv, json):form>")
 def export(job_id, form):
     row = _own(job_id)
-    lines = runner.stored_rows(row) if row["status"] == "succeeded" else None
-    if lines is None:
+    path = runner.rows_path(row) if row["status"] == "succeeded" else None
+    if path is None:
         raise NotFound()
-    answer = Response(_as_csv(lines) if form == "csv" else _as_json(lines),
+    wanted = web.wanted_rows(row)
+    answer = Response((_as_csv if form == "csv" else _as_json)(rows.lines(path), wanted),
                       mimetype="text/csv" if form == "csv" else "application/json")
     answer.headers["Content-Disposition"] = f'attachment; filename="{row["kind"]}-{row["number"]}.{form}"'
     return answer
 
 
-def _as_json(lines):
+def _as_json(lines, wanted):
     yield "["
-    for n, line in enumerate(lines):
-        yield ("," if n else "") + "\n" + line.rstrip("\n")
+    between = ""
+    for line in lines:
+        if not wanted.narrows or wanted.matches(json.loads(line)):
+            yield f"{between}\n" + line.rstrip("\n")
+            between = ","
     yield "\n]\n"
 
 
-def _as_csv(lines):
-    """With a byte order mark, without which spreadsheets read UTF-8 as something else."""
+def _as_csv(lines, wanted):
+    """With a byte order mark, without which spreadsheets read UTF-8 as something else. The columns are those of the first
+    row, wanted or not."""
     buffer = io.StringIO()
     writer = None
     yield "\ufeff"
@@ -172,7 +177,8 @@ def _as_csv(lines):
         if writer is None:
             writer = csv.DictWriter(buffer, list(row), extrasaction="ignore")
             writer.writerow({name: _neutralised(name) for name in row})
-        writer.writerow({name: _neutralised(value) for name, value in row.items()})
+        if wanted.matches(row):
+            writer.writerow({name: _neutralised(value) for name, value in row.items()})
         if buffer.tell() > 32_000:
             yield buffer.getvalue()
             buffer.seek(0)

@@ -44,6 +44,11 @@ def figure(value):
     return Figure(value) if type(value) is int else value
 
 
+def number(value):
+    """Any number as it is read: 1,234 or −0.713, three digits after the point at most."""
+    return format_decimal(value).replace("-", "−")
+
+
 # ------------------------------------------------------------------------------------------- times
 
 # Japan has no summer time: its offset needs no time zone database.

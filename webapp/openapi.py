@@ -1,8 +1,8 @@
 """``GET /openapi.json``: the API described, made from the kinds that are on and from the models of their params."""
 from flask import current_app
 
-from webapp import __version__, web
-from webapp.kinds import in_language
+from webapp import __version__, rows, web
+from webapp.kinds import Rows, in_language
 
 _ID = {"name": "job_id", "in": "path", "required": True, "schema": {"type": "string"}}
 _CSRF = {"name": "X-CSRF-Token", "in": "header", "schema": {"type": "string"},
@@ -33,7 +33,7 @@ def document(app):
         "info": {"title": app.settings.site_name, "version": __version__, "description": _DESCRIPTION},
         "servers": [{"url": "/"}],
         "security": [{"bearer": []}, {"cookie": []}, {}],
-        "paths": {**paths, **_JOB_PATHS, **_POINTS_PATHS, **_HEALTH_PATHS},
+        "paths": {**paths, **_JOB_PATHS, **_export_paths(app.kinds), **_POINTS_PATHS, **_HEALTH_PATHS},
         "components": {
             "schemas": schemas,
             "responses": {"Problem": {
@@ -280,12 +280,28 @@ _JOB_PATHS = {
         "getFile", "A file that the job saved",
         {"200": {"description": "The file.", "content": {"application/octet-stream": {}}}}, (404,),
         [_ID, {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}])},
-    "/api/jobs/{job_id}/export.csv": {"get": _operation(
-        "exportCsv", "The job's rows as CSV", {"200": _content("UTF-8 with a byte order mark.", "text/csv",
-                                                               {"type": "string"})}, (404,), [_ID])},
-    "/api/jobs/{job_id}/export.json": {"get": _operation(
-        "exportJson", "The job's rows as JSON", _json("One object a row.", _array({"type": "object"})), (404,), [_ID])},
 }
+
+
+def _export_paths(kinds):
+    """The exports; what their rows can be narrowed down by depends on the kinds that are on."""
+    filters = {}
+    for kind in kinds.values():
+        for column, choices in kind.rows.filters.items():
+            filters.setdefault(kind.rows.query_name(column), {})[kind.name] = [
+                choice or kind.rows.EMPTY for choice in choices]
+    asked = [_ID, _query("q", "Only rows in which all of these words occur; case, width and kind of kana make no difference.",
+                         {"type": "string", "maxLength": rows.SEARCH_CHARACTERS_MAX})]
+    asked += [_query(name, f"Only rows of this value; of the kinds {', '.join(by_kind)}. `{Rows.EMPTY}`: with nothing there.",
+                     {"enum": list(dict.fromkeys(choice for choices in by_kind.values() for choice in choices))})
+              for name, by_kind in filters.items()]
+    table = {"200": _content("UTF-8 with a byte order mark.", "text/csv", {"type": "string"})}
+    objects = _json("One object a row.", _array({"type": "object"}))
+    return {f"/api/jobs/{{job_id}}/export.{form}": {"get": _operation(
+        f"export{form.title()}", f"The job's rows as {form.upper()}, all or those that are asked for", answers, (400, 404), asked)}
+        for form, answers in (("csv", table), ("json", objects))}
+
+
 _POINTS_PATHS = {"/api/points": {"get": _operation(
     "getPoints", "Balance and statement, newest first", _json("A page of 50.", _ref("Points")),
     parameters=[_query("cursor", "next_cursor of the page before.")])}}

@@ -1,4 +1,5 @@
 """The pages: parse, one domain call, render; post, redirect, get. They work with scripts off."""
+import re
 import secrets
 import shutil
 from pathlib import Path
@@ -19,7 +20,8 @@ from jinja2 import FileSystemBytecodeCache
 
 from werkzeug.exceptions import HTTPException
 
-from webapp import accounts, forms, jobs, ledger, messages, recovery, web
+from webapp import accounts, forms, jobs, ledger, messages, recovery, runner, web
+from webapp import rows as stored
 from webapp.errors import (
     AinoriError,
     InsufficientPoints,
@@ -38,6 +40,8 @@ CONTENT_SECURITY_POLICY = ("default-src 'self'; img-src 'self' data:; object-src
                            "form-action 'self'; frame-ancestors 'none'")
 # Later than usual: not by a little, and not of what takes a moment.
 LATE_TIMES, LATE_SECONDS = 1.5, 5
+# Of the text of a row: from how much on it is folded, and what stands before the fold.
+FOLDED_FROM_CHARACTERS, SHOWN_CHARACTERS, LONGEST_WORD_CHARACTERS = 700, 400, 40
 
 
 # --------------------------------------------------------------------------------------- what to do
@@ -46,13 +50,20 @@ LATE_TIMES, LATE_SECONDS = 1.5, 5
 def home():
     kinds = [_kind_view(kind) for kind in current_app.kinds.values()]
     if len(kinds) == 1:  # its form stands here
-        kinds[0].update(_form_view(*current_app.kinds.values()))
-    return render_template("pages/home.html", kinds=kinds, form_key=_form_key())
+        [only] = current_app.kinds.values()
+        kinds[0].update(_form_view(only, _from_address(only)))
+    return render_template("pages/home.html", kinds=kinds, form_key=_form_key(), from_address=request.args)
 
 
 @blueprint.get("/kinds/<kind>")
 def kind(kind):
-    return _form_page(web.kind_named(kind))
+    known = web.kind_named(kind)
+    return _form_page(known, texts=_from_address(known), from_address=request.args)
+
+
+def _from_address(kind):
+    """What a link fills in of the form: ``{name: [text, …]}``. It is looked at when the form is sent, like what is typed."""
+    return {name: texts for name, texts in request.args.to_dict(flat=False).items() if name in forms.controls(kind)}
 
 
 @blueprint.post("/kinds/<kind>")
@@ -178,8 +189,17 @@ def job(job_id):
         **_times(row), account=_account(row),
         after=after, age_seconds=jobs.age_seconds(row),
         money_class=view["money"], **_trying_again(kind, row), result=view["result"],
-        result_template=_result_template(kind), exports=_exports(view))
+        result_template=_result_template(kind), exports=_exports(view), **_rows_link(row, view))
     return answer, {"Cache-Control": "no-store"}
+
+
+def _rows_link(row, view):
+    """``rows_href``, the address of the page with its rows, where it left any that are kept, and ``rows_text``."""
+    if "csv" not in view["links"] or not row["rows_count"]:
+        return {}
+    return {"rows_href": url_for("pages.rows", job_id=row["id"]),
+            "rows_text": _("Read all %(what)s (%(count)s)", what=_rows_noun(web.rows_spec(row)),
+                           count=messages.figure(row["rows_count"]))}
 
 
 def _times(row):
@@ -240,6 +260,109 @@ def report(job_id):
     return Response(page, mimetype="text/html", headers={
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
         "Content-Disposition": f'inline; filename="{row["kind"]}-{row["number"]}.html"'})
+
+
+@blueprint.get("/jobs/<job_id>/rows")
+def rows(job_id):
+    """All that a job left, to read: searched, filtered, sorted, a page at a time."""
+    if not jobs.visible(job_id, web.viewer_id()):
+        raise NotFound()
+    row = jobs.poll(job_id)
+    if row["rows_count"] is None:  # not there yet, or never will be: the page of the job says which
+        return redirect(url_for("pages.job", job_id=job_id), 303)
+    spec, path = web.rows_spec(row), None if row["expired_at"] else runner.rows_path(row)
+    context = {"job": web.job_json(row, listed=True), "kind": _known_kind(current_app.kinds.get(row["kind"]), row),
+               "what": _rows_noun(spec), "page": None, "form_error": None,
+               "given": {name: text for name, text in request.args.items() if text}}
+    if path is None:
+        return render_template("pages/rows.html", **context, kept=False), 410
+    try:
+        wanted = web.wanted_rows(row)
+    except InvalidInput as error:
+        context["form_error"] = messages.refusal(error)
+        return render_template("pages/rows.html", **context, **_rows_form(spec), kept=True), 400
+    context["page"] = page = stored.page(path, wanted)
+    mark = stored.marker(wanted.words)
+    return render_template("pages/rows.html", **context, **_rows_form(spec), kept=True,
+                           shown=[_shown_row(spec, mark, one) for one in page.rows], **_rows_ways(row, wanted, page))
+
+
+def _rows_noun(spec):
+    return in_language(spec.noun, messages.language()) or _("rows")
+
+
+def _rows_form(spec):
+    """``selects`` of its form: ``[{name, label, any, choices}]``, the filters and the order; which are chosen is ``given``."""
+    lang = messages.language()
+    selects = [{"name": spec.query_name(column), "label": in_language(spec.columns.get(column, column), lang), "any": _("Any"),
+                "choices": [(value or spec.EMPTY, in_language(text, lang)) for value, text in choices.items()]}
+               for column, choices in spec.filters.items()]
+    if spec.orders:
+        selects.append({"name": "order", "label": _("Order"), "any": _("As they came"),
+                        "choices": [(name, in_language(title, lang)) for name, (title, *_by) in spec.orders.items()]})
+    return {"selects": selects, "search_max": stored.SEARCH_CHARACTERS_MAX}
+
+
+def _rows_ways(row, wanted, page):
+    """Where a page of rows leads: to its neighbours, and to its rows as a file."""
+    def turned(number):
+        order = {"order": wanted.order} if wanted.order else {}
+        return url_for("pages.rows", job_id=row["id"], **wanted.query(**order, page=number))
+    return {"first": stored.PAGE_ROWS * (page.number - 1) + 1,
+            "previous_href": turned(page.number - 1) if page.number > 1 else None,
+            "next_href": turned(page.number + 1) if page.number < page.pages else None, "narrowed": wanted.narrows,
+            "downloads": [(url_for("api.export", job_id=row["id"], form=form, **wanted.query()), form.upper())
+                          for form in ("csv", "json")]}
+
+
+def _shown_row(spec, mark, row):
+    """One row for its card: the ``parts`` of its text, those behind the fold (``folded``), and its ``cells``, each with a
+    ``title`` and what is in it: a ``text``, a ``moment``, or ``parts`` where it was searched."""
+    lang, text = messages.language(), forms.as_text(row.get(spec.text)) if spec.text else ""
+    cells = []
+    for column in spec.columns or row:
+        value = row.get(column)
+        if column == spec.text or value is None or value == "" or value == []:
+            continue
+        title = in_language(spec.columns.get(column, column), lang)
+        cells.append({"title": title, **_shown_cell(spec, mark, column, value)})
+    parts, fold = mark(text), _fold(text)
+    return {"parts": _cut(parts, 0, fold), "folded": _cut(parts, fold, len(text)), "cells": cells}
+
+
+def _fold(text):
+    """How many characters of a text stand before its fold: all of a short one; else up to a space, if one is near."""
+    if len(text) < FOLDED_FROM_CHARACTERS:
+        return len(text)
+    space = text.rfind(" ", SHOWN_CHARACTERS - LONGEST_WORD_CHARACTERS, SHOWN_CHARACTERS)
+    return SHOWN_CHARACTERS if space < 0 else space
+
+
+def _shown_cell(spec, mark, column, value):
+    lang, choices = messages.language(), spec.filters.get(column, {})
+    if forms.as_text(value) in choices:
+        return {"text": in_language(choices[forms.as_text(value)], lang)}
+    if isinstance(value, bool):
+        return {"text": _("Yes") if value else _("No")}
+    if isinstance(value, (int, float)):
+        return {"text": messages.number(value)}
+    if isinstance(value, list):
+        value = ("、" if lang == "ja" else ", ").join(map(forms.as_text, value))
+    if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\dT", value) and messages.moment(value):
+        return {"moment": value}
+    text = forms.as_text(value)
+    return {"text": text} if spec.text else {"parts": mark(text)}
+
+
+def _cut(parts, begin, end):
+    """The parts of a text (as ``rows.marker`` has them) between two places in it."""
+    found, at = [], 0
+    for part, hit in parts:
+        inside = part[max(0, begin - at):max(0, end - at)]
+        if inside:
+            found.append((inside, hit))
+        at += len(part)
+    return found
 
 
 def _known_kind(kind, row):
@@ -441,7 +564,7 @@ def _lost(refusal):
     """What a 404 says. About one piece of work: the number to tell us, and where to sign in; the same whether it
     exists or not."""
     job_id = (request.view_args or {}).get("job_id", "").lower()
-    if request.endpoint not in ("pages.job", "pages.cancel", "pages.retry") or not jobs.is_id(job_id):
+    if request.endpoint not in ("pages.job", "pages.rows", "pages.cancel", "pages.retry") or not jobs.is_id(job_id):
         return {"sentence": _("Perhaps the address is mistyped, or the page is no longer there.")} \
             if refusal.code == NotFound.code and request.endpoint is None else {}
     viewer = g.get("viewer")

@@ -21,7 +21,7 @@ from limits.strategies import MovingWindowRateLimiter
 from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge
 from werkzeug.routing import IntegerConverter
 
-from webapp import accounts, db, forms, jobs, ledger, messages, quotas, workers
+from webapp import accounts, db, forms, jobs, ledger, messages, quotas, rows, workers
 from webapp.errors import (
     AdminsOnly,
     AinoriError,
@@ -38,7 +38,7 @@ from webapp.errors import (
     UnknownKind,
     UnsupportedMediaType,
 )
-from webapp.kinds import LANGUAGES, Upload, in_language
+from webapp.kinds import LANGUAGES, Rows, Upload, in_language
 
 JSON_BYTES_MAX = forms.TEXT_BYTES_MIN
 # What of a refused upload is still read (and thrown away), so that the browser gets to see the answer.
@@ -475,6 +475,17 @@ def movements(entries, endpoint):
 def job_json(job, listed=False):
     return messages.job_json(job, viewer_id(), current_app.kinds, current_app.settings.support_contact,
                              with_result=not listed, with_notes=not listed)
+
+
+def rows_spec(job):
+    """How the rows of this job are read, even where its kind is no longer offered."""
+    kind = current_app.kinds.get(job["kind"])
+    return kind.rows if kind is not None else Rows()
+
+
+def wanted_rows(job):
+    """Which of a job's rows this request's address asks for. Raises ``InvalidInput``."""
+    return rows.wanted(rows_spec(job), request.args)
 
 
 def retry_after_seconds(job):

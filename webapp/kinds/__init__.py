@@ -30,7 +30,7 @@ from webapp.errors import (
 
 __all__ = [
     "AiUnavailable", "CommandFailed", "DailyLimit", "InsufficientPoints", "JobContext", "Kind", "Quota", "Refuse",
-    "Response", "Text", "Upload", "UpstreamUnavailable", "discover", "in_language",
+    "Response", "Rows", "Text", "Upload", "UpstreamUnavailable", "discover", "in_language",
 ]
 
 LANGUAGES = ("en", "ja")
@@ -186,6 +186,53 @@ class Quota:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """How the rows that a kind leaves are read on their page. Everything is optional: without it the page shows every
+    column as it is named, and searches in all.
+
+    noun: what many of them are called. columns: what each is called, in the order in which a row shows them; others are
+    not shown. text: the column that is read first, and alone searched. filters: for a column its choices, by the cell
+    as text (``true`` and ``false`` for a bool, ``""`` for an empty one); the choices are also what such a cell says.
+    orders: by name ``(title, column, descending)``; without one rows stand as they were left. query_names: what the
+    address calls a column that is filtered by, where it is not the column's name.
+    """
+
+    noun: Text | None = None
+    columns: Mapping[str, Text] = field(default_factory=dict)
+    text: str | None = None
+    filters: Mapping[str, Mapping[str, Text]] = field(default_factory=dict)
+    orders: Mapping[str, tuple[Text, str, bool]] = field(default_factory=dict)
+    query_names: Mapping[str, str] = field(default_factory=dict)
+
+    EMPTY = "-"  # how an address asks for an empty cell: what a form leaves empty is no condition
+    RESERVED = ("q", "order", "page")
+
+    def query_name(self, column: str) -> str:
+        return self.query_names.get(column, column)
+
+    def problems(self) -> Iterable[str]:
+        """What is wrong with it, each as the rest of a sentence about the kind."""
+        for name, order in self.orders.items():
+            if not (isinstance(order, tuple) and len(order) == 3):
+                yield f"has an order of rows {name!r} that is not (title, column, descending)."
+                return
+        used = [*([self.text] if self.text is not None else []), *self.filters, *(order[1] for order in self.orders.values())]
+        for column in used if self.columns else ():
+            if column not in self.columns:
+                yield f"has rows that use a column {column!r} which is not among their columns."
+        for column, choices in self.filters.items():
+            if not choices or self.EMPTY in choices or not all(isinstance(choice, str) for choice in choices):
+                yield f"has a filter of rows by {column!r} whose choices are no texts, or none, or {self.EMPTY!r}."
+        for column in self.query_names:
+            if column not in self.filters:
+                yield f"has a query name for {column!r}, by which its rows cannot be filtered."
+        names = [self.query_name(column) for column in self.filters]
+        for name in names:
+            if name in self.RESERVED or names.count(name) > 1:
+                yield f"filters its rows by {name!r}, a name that the address of their page uses otherwise."
+
+
+@dataclass(frozen=True)
 class Kind:
     """One kind of job. Everything but ``name``, ``params`` and ``run`` is optional.
 
@@ -198,7 +245,7 @@ class Kind:
     whole numbers of 0 or more. sample: a file
     beside the kind's module, offered on its form to try at once; its first params field of type
     ``Upload`` takes it. labels: what the keys of its result are called on the generic result page.
-    result_template: ``result.html`` beside the module, if there is one.
+    rows: how its rows are read, see ``Rows``. result_template: ``result.html`` beside the module, if there is one.
     """
 
     name: str
@@ -220,6 +267,7 @@ class Kind:
     check: Callable[[InputContext, Any], None] | None = None
     sample: str | None = None
     labels: Mapping[str, Text] = field(default_factory=dict)
+    rows: Rows = field(default_factory=Rows)
     home: Path | None = None
 
     def __post_init__(self):
@@ -250,6 +298,10 @@ class Kind:
                 ZoneInfo(self.quota.time_zone)
             except (ZoneInfoNotFoundError, ValueError):
                 refuse(f"has a quota in an unknown time zone {self.quota.time_zone!r}.")
+        if not isinstance(self.rows, Rows):
+            refuse("has rows that are no Rows(…).")
+        for why in self.rows.problems():
+            refuse(why)
 
     @property
     def attempts_max(self) -> int:

@@ -1,0 +1,203 @@
+"""The rows that a job left, read: which are wanted, in which order, which of them stand on a page.
+
+Their file has one JSON text a line, tens of thousands of them at times. It is never in memory whole: a page is one pass
+over it, which lets others have their turn, and of what it sorts it keeps where the lines begin.
+"""
+import heapq
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from webapp import db, forms
+from webapp.errors import InvalidInput
+from webapp.kinds import Rows
+
+PAGE_ROWS = 50
+PAGES_MAX = 200
+SEARCH_CHARACTERS_MAX = 200
+MARKS_MAX = 100  # in one text: each takes its time to be written, in which nobody else is served
+_TO_KATAKANA = {code: code + 0x60 for code in (*range(0x3041, 0x3097), 0x309D, 0x309E)}
+_TO_HIRAGANA = {katakana: hiragana for hiragana, katakana in _TO_KATAKANA.items()}
+# Half-width voicing marks and the later parts of a Hangul syllable: one character with what stands before them.
+_JOINING = {*"\uff9e\uff9f", *map(chr, range(0x1160, 0x1200))}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which rows are asked for. ``search``: as it was typed; ``words``: its words, all of which must occur;
+    ``chosen``: ``{column: the cell as text}``; ``order``: a name of ``spec.orders`` or ``""``; ``page``: from 1 on."""
+
+    spec: Rows
+    search: str = ""
+    words: Sequence[re.Pattern] = ()
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    order: str = ""
+    page: int = 1
+
+    @property
+    def narrows(self):
+        return bool(self.words or self.chosen)
+
+    def matches(self, row):
+        """Whether it is among them: every condition holds."""
+        if any(forms.as_text(row.get(column)) != value for column, value in self.chosen.items()):
+            return False
+        if not self.words:
+            return True
+        searched = [self.spec.text] if self.spec.text else self.spec.columns or row
+        text = _folded("\n".join(forms.as_text(row.get(column)) for column in searched))
+        return all(word.search(text) for word in self.words)
+
+    def query(self, **others):
+        """The conditions as an address has them, for ``url_for``."""
+        conditions = {self.spec.query_name(column): value or Rows.EMPTY for column, value in self.chosen.items()}
+        return {**({"q": self.search} if self.search else {}), **conditions, **others}
+
+
+def wanted(spec, texts):
+    """What the query of an address (``texts``: a mapping of texts) asks for, as a ``Wanted``; names that are not ours are
+    passed over. Raises ``InvalidInput`` for a choice or an order that there is not, or a search that is too long."""
+    problems, chosen, search, order = [], {}, texts.get("q", "").strip(), texts.get("order", "")
+    if len(search) > SEARCH_CHARACTERS_MAX:
+        problems.append({"field": "q", "type": "string_too_long", "facts": {"max_length": SEARCH_CHARACTERS_MAX},
+                         "message": "too long"})
+    for column, choices in spec.filters.items():
+        name = spec.query_name(column)
+        if (asked := texts.get(name, "")) == "":
+            continue
+        value = "" if asked == Rows.EMPTY else asked
+        if value not in choices:
+            problems.append(_no_choice(name, [choice or Rows.EMPTY for choice in choices]))
+        chosen[column] = value
+    if order and order not in spec.orders:
+        problems.append(_no_choice("order", spec.orders))
+    if problems:
+        raise InvalidInput(problems)
+    page = texts.get("page", "")
+    page = min(max(1, int(page)), PAGES_MAX) if re.fullmatch("[0-9]{1,9}", page) else 1
+    return Wanted(spec, search, [_pattern(word) for word in _folded(search).split()], chosen, order, page)
+
+
+def _no_choice(name, choices):
+    return {"field": name, "type": "literal_error", "facts": {"expected": ", ".join(map(repr, choices))},
+            "message": "no such choice"}
+
+
+def lines(path):
+    """The lines of such a file as texts; now and then others have a turn."""
+    with path.open("rb") as file:
+        for _at, line in _lines(file):
+            yield line.decode()
+
+
+def _lines(file):
+    turn, at = db.Turn(), 0
+    for line in file:
+        turn.pass_on()
+        yield at, line
+        at += len(line)
+
+
+# -------------------------------------------------------------------------------------------- a page
+
+@dataclass(frozen=True)
+class Page:
+    """``rows``: those of this page; ``total``, ``matched``: how many there are, and match; ``number`` of ``pages``, the
+    last one where fewer match; ``cut``: more match than pages hold."""
+
+    rows: Sequence[Mapping]
+    total: int
+    matched: int
+    number: int
+    pages: int
+    cut: bool
+
+
+def page(path, wanted):
+    """The ``Page`` that is wanted, in one pass over the file; memory for ``PAGE_ROWS`` times its number at most."""
+    counted = {"total": 0, "matched": 0}
+    _title, column, descending = wanted.spec.orders.get(wanted.order, (None, None, False))
+
+    def matching(file):
+        for at, line in _lines(file):
+            counted["total"] += 1
+            row = json.loads(line.decode()) if wanted.narrows or column else None
+            if row is None or wanted.matches(row):
+                counted["matched"] += 1
+                yield _rank(row.get(column), descending) if column else None, at
+
+    kept = PAGE_ROWS * wanted.page
+    with path.open("rb") as file:
+        if column:
+            taken = heapq.nlargest if descending else heapq.nsmallest
+            places = [at for _rank, at in taken(kept, matching(file), key=lambda found: found[0])]
+        else:
+            places = [at for n, (_rank, at) in enumerate(matching(file)) if n < kept]
+        pages = max(1, -(-counted["matched"] // PAGE_ROWS))
+        number = min(wanted.page, pages)
+        rows = []
+        for at in places[PAGE_ROWS * (number - 1):]:
+            file.seek(at)
+            rows.append(json.loads(file.readline().decode()))
+    return Page(rows, **counted, number=number, pages=min(pages, PAGES_MAX), cut=pages > PAGES_MAX)
+
+
+def _rank(value, descending):
+    """What rows are sorted by: an empty cell comes last either way, numbers do not meet texts."""
+    if value is None or value == "":
+        return not descending, False, 0
+    number = isinstance(value, (int, float))
+    return descending, not number, value if number else str(value)
+
+
+# -------------------------------------------------------------------------------------------- words
+
+def _folded(text):
+    """The same for full and half width, capitals and small letters."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
+def _pattern(word):
+    """Finds a folded word in folded text, in hiragana as in katakana. (To fold texts that far would take ten times as
+    long as to look for both.)"""
+    kana = word.translate(_TO_KATAKANA), word.translate(_TO_HIRAGANA)
+    return re.compile("".join(re.escape(one) if one == other else f"[{one}{other}]" for one, other in zip(*kana)))
+
+
+def marker(words):
+    """A function that takes a text to its parts, ``[(part, whether it is one of the words)]``, which together are the text.
+    One serves a whole page: in between others have their turn."""
+    turn = db.Turn()
+
+    def mark(text):
+        turn.pass_on()
+        if not words:
+            return [(text, False)] if text else []
+        folded, spans = _spelled_out(text, turn)
+        hit = bytearray(len(text))
+        for word in words:
+            for found in word.finditer(folded):
+                begin, end = spans[found.start()][0], spans[found.end() - 1][1]
+                hit[begin:end] = b"\1" * (end - begin)
+        edges = [n for n in range(len(text)) if n == 0 or hit[n] != hit[n - 1]]
+        if len(edges) > 2 * MARKS_MAX:
+            edges = edges[:2 * MARKS_MAX - bool(hit[edges[2 * MARKS_MAX - 1]])]  # the last part is not a marked one
+        return [(text[begin:end], bool(hit[begin])) for begin, end in zip(edges, [*edges[1:], len(text)])]
+    return mark
+
+
+def _spelled_out(text, turn):
+    """The folded text, and for each of its characters where in ``text`` that which it comes from begins and ends."""
+    if text.isascii():
+        return _folded(text), [(n, n + 1) for n in range(len(text))]
+    folded, spans = [], []
+    begins = [n for n, char in enumerate(text) if n == 0 or not (char in _JOINING or unicodedata.combining(char))]
+    for begin, end in zip(begins, [*begins[1:], len(text)]):
+        if begin % 256 == 0:
+            turn.pass_on()
+        part = _folded(text[begin:end])
+        folded.append(part)
+        spans += [(begin, end)] * len(part)
+    return "".join(folded), spans
