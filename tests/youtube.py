@@ -1,13 +1,18 @@
-"""A real HTTP server on a loopback address that answers as the YouTube Data API v3 does, errors and prices included."""
+"""A real HTTP server on a loopback address that answers as the YouTube Data API v3 does, errors and prices included;
+and a piece of work that asks it."""
 import json
+import subprocess
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from tests.upstreams import Answer, CannedUpstream
+from webapp.kinds import DailyLimit
+from webapp.upstream import Upstream
 
 KEY = "AIzaSy-a-key-of-the-tests_0123456789"
 ROOT = "/youtube/v3/"
+UNTIL = "2026-12-01T08:00:00.000Z"
 LINK = '<a href="/youtube/v3/getting-started#quota">quota</a>'
 # reason: (HTTP status, domain, message), as the API's reference and its users' reports give them.
 ERRORS = {
@@ -167,3 +172,62 @@ def _page(kind, found, asked):
     more = {"nextPageToken": f"at-{start + size}"} if start + size < len(found) else {}
     return answer({"kind": f"youtube#{kind}ListResponse", **more, "items": items,
                    "pageInfo": {"totalResults": len(items), "resultsPerPage": size}})
+
+
+class Job:
+    """The part of a JobContext that the kind uses, over real HTTP and the real child process. ``allowed``: so many units,
+    then ``DailyLimit`` with ``limit``."""
+
+    lang = "en"
+
+    def __init__(self, fake, steps=None, upstream=None, allowed=10_000, limit=(False, False), key=KEY):
+        self.settings = {"YOUTUBE_API_KEY": key, "YOUTUBE_API_URL": fake.url(""), "MAX_UPLOAD_ROWS": "50000"}
+        self.steps = {} if steps is None else steps
+        self.upstream = upstream or Upstream(user_agent="tests")
+        self.allowed, self.limit = allowed, limit
+        self.said, self.incidents, self.exported, self.files = [], [], [], {}
+        self.reusable, self.exhausted = True, 0
+
+    def step(self, name, fn):
+        if name not in self.steps:
+            self.steps[name] = json.dumps(fn(), ensure_ascii=False).encode("utf-8", "replace").decode()
+            assert len(self.steps[name].encode()) < 1_000_000
+        return json.loads(self.steps[name])
+
+    def fetch(self, url, *, units=0, **options):
+        spent = 0
+
+        def spend():
+            nonlocal spent
+            if self.allowed < units:
+                guests, exhausted = self.limit
+                raise DailyLimit(guests=guests, exhausted=exhausted, retry_at=UNTIL, retry_after_seconds=60)
+            self.allowed -= units
+            spent = units
+        response = self.upstream.fetch(url, admit=spend, **options)
+        return type(response)(**{**vars(response), "units": spent})
+
+    def progress(self, stage, done=None, total=None, message=None):
+        self.said.append((stage, done, total, message))
+
+    def quota_exhausted(self):
+        self.exhausted += 1
+        return UNTIL
+
+    def incident(self, code, detail):
+        self.incidents.append((code, detail))
+
+    def do_not_reuse(self):
+        self.reusable = False
+
+    def run_command(self, args, *, on_line=None, cwd=None, input=None):
+        done = subprocess.run(args, cwd=cwd, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+        for line in done.stdout.splitlines(keepends=True):
+            on_line(line)
+
+    def rows(self, rows):
+        self.exported = list(rows)
+
+    def save_file(self, name, data, media_type):
+        self.files[name] = json.loads(data)
