@@ -31,8 +31,8 @@ class Params(BaseModel, extra="forbid"):
             "description": "ブラウザやアプリの「共有」で表示されるものを貼り付けてください。下でファイルを選ぶこともできます。"}})
     file: Upload | None = Field(
         None, validate_default=True, title="Comments file",
-        description="Instead of an address: JSON, CSV, TSV or plain text with one comment a line; yt-dlp's .info.json and saved "
-                    "pages of the YouTube Data API too.",
+        description="Instead of an address: JSON, CSV, TSV or plain text with one comment a line; yt-dlp's "
+                    ".info.json and saved pages of the YouTube Data API too.",
         json_schema_extra={"accept": ".json,.jsonl,.ndjson,.csv,.tsv,.txt", "ja": {
             "title": "コメントのファイル",
             "description": "アドレスの代わりに使えます。JSON・CSV・TSV、または1行に1コメントのテキスト。yt-dlpの.info.jsonや、"
@@ -100,8 +100,7 @@ def check(context: InputContext, params: Params) -> None:
             raise youtube.not_configured()
         return
     with context.open(params.file) as file:
-        answer = context.run_command(_command("check", file, _ending(params.file), int(
-            context.settings["MAX_UPLOAD_ROWS"]), params), cwd=_HERE)
+        answer = context.run_command(_file_command("check", file, context, params), cwd=_HERE)
     for line in answer.splitlines():
         _refuse_if_told(json.loads(line))
 
@@ -112,7 +111,7 @@ def run(job: JobContext, params: Params) -> dict:
         return _run_video(job, params)
     job.progress("read", 0, params.file.size)
     with job.open(params.file) as file:
-        return _report(job, _command("report", file, _ending(params.file), int(job.settings["MAX_UPLOAD_ROWS"]), params))
+        return _report(job, _file_command("report", file, job, params))
 
 
 def _run_video(job, params):
@@ -154,10 +153,11 @@ def _report(job, command, shows_reading=True):
     return last["report"]
 
 
-def _ending(upload):
-    """Of a file's name only its ending matters, and what somebody called it may hold characters that no command line
-    takes."""
-    return os.path.splitext(upload.name)[1].encode("ascii", "replace").decode().replace("\0", "?")[-20:]
+def _file_command(verb, file, context, params):
+    # Of a file's name only its ending matters, and what somebody called it may hold characters that no command line
+    # takes.
+    ending = os.path.splitext(params.file.name)[1].encode("ascii", "replace").decode().replace("\0", "?")[-20:]
+    return _command(verb, file, ending, int(context.settings["MAX_UPLOAD_ROWS"]), params)
 
 
 def _command(verb, file, ending, rows_max, params, about=None):
@@ -227,7 +227,7 @@ KIND = Kind(
         "YOUTUBE_API_KEY": "key of the YouTube Data API v3; without one only files are taken",
         "YOUTUBE_API_URL": ("https://youtube.googleapis.com", "where that API is: https://host, without a path",
                             r"https?://[A-Za-z0-9.\[\]:-]+/?"),
-        "YOUTUBE_UNITS_PER_DAY": (10_000, "units of that API's quota that a day may use (guests half of it); 0: no cap"),
+        "YOUTUBE_UNITS_PER_DAY": (10_000, "units of that API's quota that a day may use (guests half); 0: no cap"),
     },
     quota=Quota("youtube", setting="YOUTUBE_UNITS_PER_DAY", time_zone="America/Los_Angeles", used=_is_video),
     sample="sample.csv",
