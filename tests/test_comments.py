@@ -15,10 +15,11 @@ import pytest
 from pydantic import ValidationError
 
 from webapp.kinds import Refuse, Upload, comments
-from webapp.kinds.comments.analysis import reading as reading_module
+from webapp.kinds.comments.analysis import json_comments
 from webapp.kinds.comments.analysis import report as reporting
 from webapp.kinds.comments.analysis import scoring
-from webapp.kinds.comments.analysis.reading import Comment, Reading, Unreadable, clean, likes_of, time_of
+from webapp.kinds.comments.analysis.fields import Comment, clean, likes_of, time_of
+from webapp.kinds.comments.analysis.reading import Reading, Unreadable
 
 HOME = Path(comments.__file__).parent
 ROOT = HOME.parents[1]
@@ -235,7 +236,7 @@ def test_a_table_whose_first_lines_are_long_is_still_a_table(tmp_path):
 
 
 @pytest.mark.parametrize("content, expected", [
-    ("x" * 140_000 + ",text\n1,hello\n", 2), ('"a\nb",text\n1,"hello\n2,x\n', 3), ("\t,\t\nid,text\n1,hello\n", ["hello"]),
+    ("x" * 140_000 + ",text\n1,hello\n", 2), ('"a\nb",text\n1,"hello\n2,x\n', 2), ("\t,\t\nid,text\n1,hello\n", ["hello"]),
 ])
 def test_the_header_that_is_judged_is_the_header_that_is_read(tmp_path, content, expected):
     found = texts(tmp_path, content, "x.csv")
@@ -353,7 +354,8 @@ def test_white_space_before_the_first_comment_is_passed_over(tmp_path):
 
 
 def test_japanese_messages_have_full_width_signs():
-    source = Path(reading_module.__file__).read_text(encoding="utf-8")
+    source = "".join((HOME / "analysis" / f"{name}.py").read_text(encoding="utf-8") for name in (
+        "reading", "refusals", "filetypes", "encoding", "tables", "json_comments"))
     assert not re.findall(r"[ぁ-んァ-ヶ一-龥、。」}][(:)](?=[^\n\"']*[ぁ-ん])", source)
 
 
@@ -413,8 +415,8 @@ def test_where_a_piece_of_the_file_ends_makes_no_difference(tmp_path, monkeypatc
                           "replies": [{"text": "日本", "likes": n}]} for n in range(12)]}
     content = json.dumps(page, indent=1, ensure_ascii=False)
     whole, about = read(tmp_path, content, "x.json")
-    monkeypatch.setattr(reading_module, "CHUNK_CHARACTERS", size)
-    monkeypatch.setattr(reading_module, "WHOLE_CHARACTERS_MAX", 600)      # a comment, not the page
+    monkeypatch.setattr(json_comments, "CHUNK_CHARACTERS", size)
+    monkeypatch.setattr(json_comments, "WHOLE_CHARACTERS_MAX", 600)      # a comment, not the page
     pieces, again = read(tmp_path, content, "x.json")
     assert pieces == whole and len(whole) == 24
     assert (again.reported, again.title, again.format, again.coarse) == (1234, "t", "yt-dlp", True)
