@@ -595,7 +595,7 @@ class Context:
     lang, settings = "en", {"MAX_UPLOAD_ROWS": "3"}
 
     def __init__(self, path):
-        self.path, self.said, self.exported = path, [], []
+        self.path, self.said, self.exported, self.files = path, [], [], {}
 
     def open(self, upload):
         return open(self.path, "rb")
@@ -613,6 +613,9 @@ class Context:
     def rows(self, rows):
         self.exported = list(rows)
 
+    def save_file(self, name, data, media_type):
+        self.files[name] = json.loads(data)
+
 
 def params(name="x.txt", **more):
     return comments.Params(file=Upload(name=name, size=1, sha256="a" * 64), **more)
@@ -624,10 +627,11 @@ def test_a_run_reports_progress_exports_every_comment_and_returns_plain_json(tmp
     result = comments.run(job, params())
     assert json.loads(json.dumps(result)) == result and result["coverage"]["analysed"] == 3
     assert [row["text"] for row in job.exported] == ["I love it", "I hate it", "=HYPERLINK(1)"]
-    assert list(job.exported[0]) == ["text", "language", "label", "score", "emotion", "likes", "published_at",
-                                     "is_reply", "author"]
-    stages = [name for name, _ in comments.KIND.stages]
-    assert list(dict.fromkeys(stage for stage, *_ in job.said)) == stages and ("analyse", 3, 3) in job.said
+    assert list(job.exported[0])[:9] == ["text", "language", "label", "score", "emotion", "likes", "published_at",
+                                         "is_reply", "author"]
+    stages = comments.KIND.stages_of(params())
+    assert list(dict.fromkeys(stage for stage, *_ in job.said)) == stages == ["read", "analyse", "summarise"]
+    assert ("analyse", 3, 3) in job.said and list(job.files) == ["statistics.json"]
 
 
 def test_the_check_refuses_with_code_message_and_facts_before_anything_is_stored(tmp_path):
@@ -659,18 +663,20 @@ def test_wrong_params_are_refused_at_their_field(wrong, where):
     assert [error["loc"] for error in caught.value.errors()] == [(where,)]
 
 
-def test_no_file_at_all_is_said_in_both_languages():
+@pytest.mark.parametrize("given, en, ja", [({}, "or choose a file", "ファイルを選んで"), ({"video": " "}, "or choose a file", "選んで"),
+                                           ({"video": "dQw4w9WgXcQ", "file": {"name": "x", "size": 1, "sha256": "a"}}, "not both", "一方だけ")])
+def test_one_of_the_two_is_needed_and_not_both(given, en, ja):
     with pytest.raises(ValidationError) as caught:
-        comments.Params()
+        comments.Params(**given)
     [error] = caught.value.errors()
-    assert error["loc"] == ("file",) and error["msg"] == "Choose a file with comments." and "ファイル" in error["ctx"]["ja"]
+    assert error["loc"] == ("file",) and en in error["msg"] and ja in error["ctx"]["ja"]
 
 
 def test_the_contract_of_the_kind():
     kind = comments.KIND
     assert (kind.cost, kind.exclusive, kind.cache_seconds, kind.timeout_seconds) == (0, False, 21_600, 600)
     assert (kind.on_interrupt, kind.max_attempts, kind.upload_field) == ("retry", 3, "file")
-    said = json.dumps([kind.title, kind.noun, kind.description, kind.stages,
+    said = json.dumps([kind.title, kind.noun, kind.description, [stage[:2] for stage in kind.stages],
                        kind.params.model_json_schema()["properties"]], ensure_ascii=False)
     assert not re.search(r"\bjobs?\b|ジョブ", said, re.I)
     assert (HOME / kind.sample).is_file()

@@ -160,7 +160,7 @@ def test_scripts_hold_no_words():
 @pytest.mark.parametrize("name", BUILT_IN_KINDS)
 def test_everything_a_kind_says_of_itself_is_said_in_japanese(settings, name):
     kind = create_app(settings(KINDS=name, EXTRA_KINDS="")).kinds[name]
-    for text in (kind.title, kind.noun, kind.description, *(title for _name, title in kind.stages)):
+    for text in (kind.title, kind.noun, kind.description, *(title for _name, title, *_when in kind.stages)):
         assert set(text) == set(LANGUAGES) and all(text.values()), text
         assert re.search("[ぁ-んァ-ヶ一-龠]", text["ja"]), text
     for field, shape in kind.params.model_json_schema().get("properties", {}).items():

@@ -78,12 +78,15 @@ class CannedUpstream:
         headers = {name[5:].replace("_", "-").lower(): value
                    for name, value in environ.items() if name.startswith("HTTP_")}
         self.seen.append(Seen(path, environ["QUERY_STRING"], headers, (environ["REMOTE_ADDR"], environ["REMOTE_PORT"])))
-        answers = self._answers.get(path, (Answer(b"no such path", 404),))
-        answer = answers[min(self._given[path], len(answers) - 1)]
-        self._given[path] += 1
+        answer = self._chosen(path, environ["QUERY_STRING"])
         self.parallel += 1
         self.parallel_max = max(self.parallel_max, self.parallel)
         return self._body(answer, environ, start_response)
+
+    def _chosen(self, path, query):
+        answers = self._answers.get(path, (Answer(b"no such path", 404),))
+        self._given[path] += 1
+        return answers[min(self._given[path], len(answers)) - 1]
 
     def _body(self, answer, environ, start_response):
         try:
