@@ -2,8 +2,9 @@
 up the server's event loop.
 
 It answers on standard output, one ASCII JSON value a line:
-``{"progress": {"stage", "done", "total"}}`` · ``[[…], …]`` some rows, cells in the order of ``COLUMNS``
-· ``{"report": …}`` · ``{"ok": true}`` after a check · ``{"refusal": {"code", "message", "facts"}}``.
+``{"progress": {"stage", "done", "total"}}`` · ``{"columns": [name, …]}`` once, before ``[[…], …]``, some rows with
+their cells in that order · ``{"report": …}`` · ``{"statistics": …}``, at most about 1 MB · ``{"ok": true}`` after a
+check · ``{"refusal": {"code", "message", "facts"}}``.
 It ends with 0 after a refusal too: anything else is a crash.
 """
 import argparse
@@ -18,7 +19,8 @@ from hashlib import blake2b
 
 from .reading import Comment, Reading, Unreadable
 
-COLUMNS = ("text", "language", "label", "score", "emotion", "likes", "published_at", "is_reply", "author")
+COLUMNS = ("text", "language", "label", "score", "emotion", "likes", "published_at", "is_reply", "author",
+           "asks", "times")
 BATCH_ROWS = 100
 BATCH_CHARACTERS = 20_000
 PROGRESS_SECONDS = 0.1
@@ -35,7 +37,7 @@ def main(arguments=None):
         if options.command == "check":
             _say({"ok": True})
         else:
-            _report(comments, reading, json.loads(options.options))
+            _report(comments, reading, json.loads(options.options), json.loads(options.about))
     except Unreadable as refusal:
         _say({"refusal": {"code": refusal.code, "message": refusal.message, "facts": refusal.facts}})
     sys.stdout.flush()
@@ -48,7 +50,9 @@ def _arguments(arguments):
     parser.add_argument("path")
     parser.add_argument("--name", default="", help="what the file was called; only its ending counts")
     parser.add_argument("--max-rows", type=int, default=50_000)
-    parser.add_argument("--options", default="{}", help="JSON: max_comments, order, include_replies")
+    parser.add_argument("--options", default="{}", help="JSON: max_comments, order, include_replies; null: not applied")
+    parser.add_argument("--about", default="{}",
+                        help="JSON: source, coverage, notes; what is known of the comments beside the file, and said of it")
     return parser.parse_args(arguments)
 
 
@@ -79,33 +83,45 @@ def _read(options):
     return comments, reading
 
 
-def _report(comments, reading, options):
-    from . import scoring       # here, not above: a check does without the weights
+def _report(comments, reading, options, about):
+    from . import asks, moments, scoring       # here, not above: a check does without the weights
     from .report import Report
     chosen, notes = _choose(comments, reading, options)
     score = functools.lru_cache(maxsize=256)(scoring.score)     # one long text five hundred times is read once
+    find = functools.lru_cache(maxsize=256)(asks.find)
     report = Report(scoring.METHOD, scoring.VERSION)
     batch, held, total = [], 0, len(chosen)
+    _say({"columns": COLUMNS})
     _progress("analyse", 0, total)
     chosen.reverse()
     while chosen:
         comment = chosen.pop()      # its memory is needed for what is counted
         comment = comment._replace(text=comment.text.decode())
         scored = score(comment.text)
-        report.add(comment, scored, scoring.keywords)
-        batch.append(_row(comment, scored))
+        asked, named = find(comment.text, scored.language), moments.named(comment.text)
+        report.add(comment, scored, scoring.keywords, asked, named)
+        batch.append(_row(comment, scored, asked, " ".join(map(moments.clock, named))))
         held += len(comment.text)
         if len(batch) == BATCH_ROWS or held > BATCH_CHARACTERS or not chosen:
             _say(batch)
             _progress("analyse", total - len(chosen), total)
             batch, held = [], 0
     _progress("summarise", 0, 1)
-    _say({"report": report.result(
-        {"format": reading.format, "encoding": reading.encoding, "column": reading.column, "title": reading.title},
-        {name: options.get(name) for name in ("max_comments", "order", "include_replies")},
-        {"reported": reading.reported if reading.reported is not None else reading.rows,
-         "in_file": reading.rows, "replies_missing": reading.replies_missing, "coarse": reading.coarse}, notes)})
+    result = report.result(*_known(reading, options, notes, about))
+    _say({"report": result})
+    _say({"statistics": report.statistics(result)})
     _progress("summarise", 1, 1)
+
+
+def _known(reading, options, notes, about):
+    """Source, options, coverage and notes as the file tells them, and then as ``about`` does."""
+    return (
+        {"format": reading.format, "encoding": reading.encoding, "column": reading.column, "title": reading.title,
+         **about.get("source", {})},
+        {name: options.get(name) for name in ("max_comments", "order", "include_replies")},
+        {"reported": reading.reported if reading.reported is not None else reading.rows, "in_file": reading.rows,
+         "replies_missing": reading.replies_missing, "coarse": reading.coarse, **about.get("coverage", {})},
+        notes + about.get("notes", []))
 
 
 def _choose(comments, reading, options):
@@ -117,7 +133,7 @@ def _choose(comments, reading, options):
     if reading.coarse:
         notes.append({"code": "times_estimated", "count": None})
     chosen = comments
-    if not options.get("include_replies", True):
+    if options.get("include_replies") is False:
         chosen = [comment for comment in comments if not comment.is_reply]
         if len(chosen) < len(comments):
             notes.append({"code": "replies_left_out", "count": len(comments) - len(chosen)})
@@ -136,12 +152,13 @@ def _choose(comments, reading, options):
     return comments, notes
 
 
-def _row(comment: Comment, scored):
+def _row(comment: Comment, scored, asked, times):
     at = None
     if comment.at is not None:
         at = datetime.fromtimestamp(comment.at, timezone.utc).isoformat(timespec="milliseconds")[:-6] + "Z"
     return (comment.text, scored.language, scored.label, scored.score if scored.score is None else
-            round(scored.score, 4), scored.emotion, comment.likes, at, comment.is_reply, comment.author)
+            round(scored.score, 4), scored.emotion, comment.likes, at, comment.is_reply, comment.author,
+            asked.kind if asked else "", times)
 
 
 if __name__ == "__main__":

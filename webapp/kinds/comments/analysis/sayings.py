@@ -1,0 +1,141 @@
+"""The distinct texts of all comments: who says the same, what they ask, the strongest examples.
+
+Spam repeated a hundred times is one saying with a count: one voice where words and examples are chosen.
+"""
+import re
+import unicodedata
+from hashlib import blake2b
+from heapq import nsmallest
+
+from . import asks, groups
+
+EXCERPT_CHARACTERS_MAX = 240
+EXAMPLES_MAX = 5
+EXAMPLES_CONSIDERED = 60
+EXAMPLES_ALIKE_MAX = 0.5        # more alike than this is the same example again
+EXAMPLE_STRENGTH_MIN = 0.6      # of the strongest: variety is no reason to show a weak one
+ASKS_ALIKE_FROM = 0.6
+# One text word for word this often, by at most one author for so many copies, is spam.
+SPAM_COPIES_MIN = 5
+SPAM_COPIES_AN_AUTHOR = 3
+
+_ASK_FILLERS = groups.FILLERS | frozenset(
+    "what which where when who how why do does did can could would will should you your we me us please know tell anyone "
+    "someone anybody there here be been get got have has for on in at with by from make made new some any if name called "
+    "title love see like want need more hope maybe also again one".split())
+_ASK_ENDINGS = re.compile(
+    r"(?:を|って|は|が|も|の)*(?:教えて|おしえて|お願い(?:し|いたし|致し)|希望|知りたい|ほしい|欲しい|して|(?:くだ|下)さい|ください|なん|何)*"
+    r"(?:でしょうか|ですか|ますか|ませんか|ください|下さい|です|ます|かな|の|か|ね|よ)*[?!。…\s]*$")
+
+
+class Saying:
+    """One distinct text. ``text``: its first characters; ``count``: how many comments are it; ``likes``: of all
+    of them, None where unknown; ``authors``: numbers of those known."""
+
+    __slots__ = ("_text", "language", "label", "score", "emotion", "count", "likes", "authors", "features", "asked", "place")
+
+    def __init__(self, comment, scored, features, asked, place):
+        self._text = shortened(" ".join(comment.text[:4 * EXCERPT_CHARACTERS_MAX].split())).encode("utf-8", "replace")
+        self.language, self.label, self.score, self.emotion = scored
+        self.features, self.asked, self.place = features, asked, place
+        self.count, self.likes, self.authors = 0, None, ()
+
+    def repeat(self, likes, author):
+        self.count += 1
+        if likes is not None:
+            self.likes = likes + (self.likes or 0)
+        if author is None or author in self.authors:
+            return
+        if not self.authors:
+            self.authors = (author,)        # as most texts have it: a tenth of a set
+        elif isinstance(self.authors, tuple):
+            self.authors = {*self.authors, author}
+        else:
+            self.authors.add(author)
+
+    @property
+    def text(self):
+        return self._text.decode()
+
+    @property
+    def spam(self):
+        """The same text many times from few authors; never said where no author is known."""
+        return (self.count >= SPAM_COPIES_MIN and bool(self.authors)
+                and len(self.authors) * SPAM_COPIES_AN_AUTHOR <= self.count)
+
+
+def fingerprint(text):
+    """The same for texts that differ in case, width, space or final punctuation."""
+    bare = " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(".!。、!?… ") or text
+    return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()
+
+
+def shortened(text):
+    return text if len(text) <= EXCERPT_CHARACTERS_MAX else text[:EXCERPT_CHARACTERS_MAX - 1].rstrip() + "…"
+
+
+def same(sayings):
+    """Groups that say the same, a mapping each (see ``_told``), those of most comments first."""
+    places = groups.cluster([one.features for one in sayings], [one.count for one in sayings])
+    return [{**_told([sayings[place] for place in members]), "words": len(sayings[members[0]].features)}
+            for members in places]
+
+
+def asked(sayings, kind):
+    """What is asked, of this ``kind``, mapping by mapping; what many ask, or like, first."""
+    asking = [one for one in sayings if one.asked and one.asked.kind == kind]
+    sets = [_asking_features(one) for one in asking]
+    grouped = groups.cluster(sets, [one.count for one in asking], ASKS_ALIKE_FROM)
+    alone = set(range(len(asking))).difference(*grouped)
+    found = []
+    for members in [*grouped, *([place] for place in alone)]:
+        members = [asking[place] for place in members]
+        # Of what one person wrote ten times, and of ten who ask, the most liked wording is shown.
+        first = min(members, key=lambda one: (-(one.likes or 0), one.place))
+        found.append({**_told(members), "text": first.asked.sentence, "language": first.language})
+    # A like is one more who asks, as in the like-weighted mood.
+    return sorted(found, key=lambda one: (-one["count"] - (one["likes"] or 0), -one["count"], one["text"]))
+
+
+def _asking_features(saying):
+    sentence = groups.plain(saying.asked.sentence)
+    if saying.language == "ja":
+        sentence = _ASK_ENDINGS.sub("", sentence) or sentence
+    return groups.features_of(sentence, _ASK_FILLERS)
+
+
+def _told(members):
+    """``count``: comments; ``wordings``: distinct texts; ``authors``: None where unknown; ``mean``: mood."""
+    scored = sum(one.count for one in members if one.score is not None)
+    total = sum(one.count * one.score for one in members if one.score is not None)
+    likes = [one.likes for one in members if one.likes is not None]
+    return {"text": members[0].text, "language": members[0].language, "count": sum(one.count for one in members),
+            "wordings": len(members), "authors": len(set().union(*(one.authors for one in members))) or None,
+            "likes": sum(likes) if likes else None, "mean": round(total / scored, 3) if scored else None,
+            "spam": members[0].spam}
+
+
+def strongest(sayings, label):
+    """The strongest examples of a side: what can be read whole before a lone emoji or an essay, then score,
+    likes, order; no two alike, and an emotion not shown yet before one that was."""
+    ranked = nsmallest(EXAMPLES_CONSIDERED, (one for one in sayings if one.label == label), key=_rank)
+    chosen = []
+    while ranked and len(chosen) < EXAMPLES_MAX:
+        shown = [one.emotion for one in chosen]
+        best = abs(ranked[0].score) * EXAMPLE_STRENGTH_MIN
+        one = min(ranked, key=lambda one: (_rank(one)[0], abs(one.score) < best, shown.count(one.emotion), _rank(one)))
+        chosen.append(one)
+        ranked = [other for other in ranked if other is not one and not _alike(one, other)]
+    return [{"text": one.text, "score": round(one.score, 3), "emotion": one.emotion, "likes": one.likes,
+             "language": one.language} for one in sorted(chosen, key=_rank)]
+
+
+def _rank(saying):
+    text = saying.text
+    readable = len(text) < EXCERPT_CHARACTERS_MAX and len(re.findall(r"\w", text)) >= 8
+    return not readable, -round(abs(saying.score), 2), -(saying.likes or 0), saying.place
+
+
+def _alike(one, other):
+    return bool(one.features and other.features) and groups.alike(
+        set(one.features), set(other.features)) > EXAMPLES_ALIKE_MAX

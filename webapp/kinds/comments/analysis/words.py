@@ -1,0 +1,75 @@
+"""Which words the comments hold, and which of them set one side apart."""
+import math
+
+LABELS = ("positive", "neutral", "negative")
+KEYWORDS_MAX = 12
+HELD_MAX = 60_000               # beyond it rare words are forgotten, so that a hostile file cannot fill the memory
+WORD_CHARACTERS_MAX = 40
+KEYWORD_Z_MIN = 1.0             # a word worth showing; nothing is claimed to be proven
+KEYWORD_COMMENTS_MIN = 2
+TOPIC_COMMENTS_MIN = 3
+TOPIC_SHARE_MIN = 0.02
+PRIOR_COMMENTS = 100
+
+
+class Words:
+    """``add`` the words of one comment after another; then ask. A comment is the unit: a word said ten
+    times by one person counts once."""
+
+    def __init__(self):
+        self.words = {}         # (language, word) → comments with it, by label
+        self.voices = {}        # language → comments, by label
+
+    def add(self, language, label, words):
+        column = LABELS.index(label)
+        self.voices.setdefault(language, [0, 0, 0])[column] += 1
+        for word in sorted(set(words)):
+            if len(word) <= WORD_CHARACTERS_MAX:
+                self.words.setdefault((language, word), [0, 0, 0])[column] += 1
+        floor = 1
+        while len(self.words) > HELD_MAX:
+            self.words = {word: counts for word, counts in self.words.items() if sum(counts) > floor}
+            floor += 1
+
+    def keywords(self):
+        """Words that set one side apart, the clearest first; see ``log_odds``."""
+        found = {"positive": [], "negative": []}
+        for (language, word), by in self.words.items():
+            z = log_odds(by, self.voices[language])
+            side = "positive" if z > 0 else "negative"
+            here = by[LABELS.index(side)]
+            if abs(z) >= KEYWORD_Z_MIN and here >= KEYWORD_COMMENTS_MIN:
+                found[side].append({"word": word, "language": language, "comments": sum(by),
+                                    "on_this_side": here, "z": round(abs(z), 2)})
+        return {side: sorted(words, key=lambda one: (-one["z"], -one["comments"], one["word"]))[:KEYWORDS_MAX]
+                for side, words in found.items()}
+
+    def topics(self, most):
+        """The words that most comments hold, where that is more than a few."""
+        least = max(TOPIC_COMMENTS_MIN, TOPIC_SHARE_MIN * sum(map(sum, self.voices.values())))
+        return [{"word": one["word"], "language": one["language"], "comments": one["comments"]}
+                for one in self.table(most) if one["comments"] >= least]
+
+    def table(self, most):
+        """The ``most`` common words with their comments by label; ``z``: positive where they are more
+        common in positive comments."""
+        ranked = sorted(self.words.items(), key=lambda one: (-sum(one[1]), one[0]))[:most]
+        return [{"word": word, "language": language, "comments": sum(by), **dict(zip(LABELS, by)),
+                 "z": round(log_odds(by, self.voices[language]), 2)} for (language, word), by in ranked]
+
+
+def log_odds(by, voices):
+    """How much more common a word is in positive comments than in negative ones: log-odds of a comment
+    holding it, with an informative Dirichlet prior, as a z-score (Monroe, Colaresi & Quinn 2008,
+    'Fightin' Words', eq. 16–22, with the comment as the unit).
+
+    Unlike a word among all words, a word among comments may be in most of them: the variance needs the
+    comments without it too."""
+    prior = PRIOR_COMMENTS * (sum(by) + 0.5) / (sum(voices) + 1)
+    odds = variance = 0.0
+    for sign, column in ((1, 0), (-1, 2)):
+        holding = by[column] + prior
+        without = voices[column] + PRIOR_COMMENTS - holding
+        odds += sign * math.log(holding / without)
+        variance += 1 / holding + 1 / without
+    return odds / math.sqrt(variance)
