@@ -450,7 +450,7 @@ def test_without_a_key_a_video_is_refused_before_anything_is_stored_and_a_file_i
         comments.check(job, comments.Params(video=ID))
     assert (caught.value.code, caught.value.facts) == ("YOUTUBE_NOT_CONFIGURED", {"field": "video"})
     comments.check(Job(fake), comments.Params(video=ID))
-    assert fake.units == 0
+    assert refusal(job).code == "YOUTUBE_NOT_CONFIGURED" and fake.units == 0
 
 
 # ----------------------------------------------------------------------------------- a whole server
@@ -509,6 +509,8 @@ def test_a_refused_key_stands_nowhere(server, fake, tmp_path):
     job = server.finished(asked.json["job"]["id"], headers={"Cookie": asked.headers["Set-Cookie"].partition(";")[0]})
     assert job["error"]["code"] == "YOUTUBE_NOT_CONFIGURED"
     assert server.rows("SELECT severity FROM incidents WHERE code = 'YOUTUBE_NOT_CONFIGURED'")[0][0] == "critical"
+    shown = server.flask("settings").stdout + server.flask("incidents", "list").stdout
+    assert "YOUTUBE_API_KEY" in shown and KEY not in shown
     server.stop()
     assert not grep(tmp_path, KEY.encode())
 

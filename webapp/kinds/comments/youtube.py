@@ -74,6 +74,8 @@ class Fetched:
 def fetch(job: JobContext, video: str, *, cap: int, order: str, replies: bool, on_progress) -> Fetched:
     """At most ``cap`` comments of this video, replies included where they are wanted. ``on_progress(title, done,
     total)``. Raises ``Refuse``; what breaks off after some comments were had is told by ``coverage``."""
+    if not str(job.settings["YOUTUBE_API_KEY"]).strip():    # taken away since this was asked for
+        raise not_configured()
     api = _Api(job, video)
     try:
         facts = api.video()
@@ -474,7 +476,7 @@ def _told(answer, key):
     messages = [error.get("message"), *(one.get("message") for one in listed)]
     message = next((one for one in messages if isinstance(one, str)), "")[:5_000]
     message = unescape(re.sub(r"<[^<>]*>", "", message))
-    message = re.sub(r"\bkey=[^&\s\"'<>]+", "key=…", message.replace(key, "…") if key else message)
+    message = re.sub(r"\bkey=[^&\s\"'<>]+", "key=…", message.replace(key, "…"))
     return ([re.sub(r"\W", "", reason)[:60] for reason in reasons[:20] if key not in reason],
             " ".join(message.split())[:MESSAGE_CHARACTERS_MAX])
 
