@@ -65,7 +65,7 @@ _EMOTICONS = (
     (re.compile("[\u1172\u116e]{2,}"), ("sadness", -0.4)),
 )
 _PART_OF_EMOTICON = re.compile("[:;=<^(\u1172\u116e]|[xX]D|T[_.]T|orz|OTL")
-_LAUGHTER = re.compile(r"(?<![a-zA-Z])[wW]+(?![a-zA-Z.])|大草原|草(?:生え(?:る|た)?|不可避)?(?![むぶ原木花刈取食履書案津加])"
+_LAUGHTER = re.compile(r"(?<![a-zA-Z])[wW]+(?![a-zA-Z.])|大草原|草(?:生え(?:る|た)?|不可避)?(?![むぶ原木花刈取食履書案津加野餅])"
                        r"|\(笑\)|(?<![一-龠])笑+(?![一-龠ぁ-ん])|(?<![a-zA-Z])(?:k{4,}|(?:ja){2,}j?)(?![a-zA-Z])"
                        # ㅋ and ㅎ as NFKC leaves them
                        r"|[\u110f\u1112]{2,}|哈{2,}")
