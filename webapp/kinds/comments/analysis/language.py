@@ -129,18 +129,18 @@ def detect(text: str) -> str:
     kana, hangul, han = (len(script.findall(text)) for script in (_KANA, _HANGUL, _HAN))
     latin = len(_LATIN.findall(text))
     foreign = letters - kana - hangul - han - latin
-    japanese = bool(kana) or bool(han) and _is_japanese_han(text)
-    # Names and brands in Latin letters (Nintendo Switch 届いた) are no other language, and two
-    # ideographs within English (I love 日本) are none either.
-    named = bool(latin) and _latin_sides(text) == (0, 0)
+    # Names and brands in Latin letters (Nintendo Switch 届いた) are no other language.
+    named = not latin or _latin_sides(text) == (0, 0)
+    japanese = bool(kana) or han > foreign and named and _is_japanese_han(text)
     # A syllable or an ideograph says about as much as three Latin letters.
     dense = 3 * (kana + hangul + han)
-    if dense >= foreign and dense and (dense >= latin or japanese and named):
+    if dense >= max(foreign, 1) and (dense >= latin or japanese and named):
         if hangul > kana + han:
             return "ko"
         if japanese:
             return "ja"
-        if not latin and foreign < han or named or not latin and not foreign or dense >= 3 * latin:
+        # Two ideographs within English (I love 日本) are no Chinese.
+        if han > foreign and (named or dense >= 3 * latin):
             return "zh"
     if foreign > latin:
         return "other"
