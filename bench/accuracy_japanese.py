@@ -40,7 +40,8 @@ def main() -> None:
     arguments.add_argument("--set", type=Path, help="a labelled CSV file instead of the committed ones")
     arguments.add_argument("--errors", action="store_true", help="the development rows that come out otherwise")
     given = arguments.parse_args()
-    print(f"{'F1':<28}{'rows':>6}{'neg.':>7}{'neut.':>7}{'pos.':>7}{'macro':>8}{'majority':>10}{'emotions':>10}{'ja':>7}")
+    print(f"{'F1':<28}{'rows':>6}{'neg.':>7}{'neut.':>7}{'pos.':>7}"
+          f"{'macro':>8}{'majority':>10}{'emotions':>10}{'ja':>7}")
     sets = [given.set] if given.set else [DEVELOPMENT, HELD_OUT]
     for path in sets:
         print_set(path.stem, rows_of(path))

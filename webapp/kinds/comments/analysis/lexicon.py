@@ -106,7 +106,8 @@ def load() -> _Lexicon:
     words: dict[str, Word] = {}
     derived: dict[str, Word] = {}
     for group in json.loads(_LEXICON.read_text("utf-8"))["groups"]:
-        meaning = group.get("emotion", ""), group.get("weight", 0.0), group.get("ambivalent", False), group["class"] == "phrase"
+        meaning = (group.get("emotion", ""), group.get("weight", 0.0), group.get("ambivalent", False),
+                   group["class"] == "phrase")
         for listed in " ".join(group["words"]).split():
             (stem, tail), *others = forms(unicodedata.normalize("NFKC", listed).lower(), group["class"])
             words.setdefault(stem, Word(*meaning, tail))
@@ -132,7 +133,8 @@ def forms(word: str, word_class: str) -> Iterator[tuple[str, re.Pattern[str]]]:
         form = even(form)
         yield form, tail
         if re.fullmatch("[ぁ-んー]+", form) and (
-                word_class in ("noun", "godan", "ichidan") and len(form) >= _KATAKANA_FROM_CHARACTERS or word_class == "adjective"):
+                word_class == "adjective"
+                or word_class in ("noun", "godan", "ichidan") and len(form) >= _KATAKANA_FROM_CHARACTERS):
             yield form.translate(_KATAKANA), tail
 
 
