@@ -1,33 +1,109 @@
-"""How a Japanese comment feels, from a lexicon of substrings; no tokenizer and no dictionary."""
-import json
+"""How a Japanese comment feels: the lexicon's words, read in what stands around them.
+
+No tokenizer and no dictionary of the language: words are found as they are written (``lexicon``), and
+rules say what becomes of them when they are denied, asked, wished, supposed, compared or conceded.
+"""
 import re
-import unicodedata
-from functools import cache
-from itertools import zip_longest
-from pathlib import Path
+from bisect import bisect_right
 from typing import NamedTuple
 
-from . import emoji
+from . import emoji, lexicon
 
-_LEXICON = Path(__file__).parent / "weights" / "ja_lexicon.json"
-
-NEGATION_MAX_CHARACTERS = 9
+NEGATION_MAX_CHARACTERS = 12
 NEGATED_BY = -0.8
-CONCEDED_BY = 0.7
+# 'not unfunny', 'not that it is not good': still praise, but less of it.
+DENIED_TWICE_BY = 0.6
+CONCEDED_BY = 0.4
+# Of a word that is only mentioned: asked about, quoted, supposed.
+MENTIONED_BY = 0.15
+# Of praise that is wished for, expected in vain, or for what was before.
+MISSED_BY = -0.7
+STRONGER_BY, WEAKER_BY = 1.3, 0.6
 
-_CLAUSE_END = re.compile(r"[。、,.!?\n「」()]")
+
+def _one_of(*lines: str, before: str = "", after: str = "") -> re.Pattern[str]:
+    """Any of the patterns, which are written with spaces between them, between two others."""
+    return re.compile(f"{before}(?:{'|'.join(' '.join(lines).split())}){after}")
+
+
+_SENTENCE = re.compile(r"[^。!?\n]+[。!?\n]*")
+_CLAUSE_END = _one_of(r"[。、,.…!?\n「」()\s] けれど けど (?<!も)のに から(?!な) ので たら (?<!で)すが",
+                      # 'So scary that …', 'in the way and …': what is denied behind it is something else.
+                      r"(?:すぎ|過ぎ)て くて(?![はも]) (?<=[^\Wぁ-ん])で(?![はもすきなしあい])")
+
 # Holds a negation's letters without denying anything: 'must be', 'only', 'cannot stop', 'surely' …
-_NO_NEGATION = re.compile(r"かもしれな|かもしれません|しかな|違いな|違いありません|止まらな|とまらな|たまらな|堪らな|半端な|ハンパな|"
-                          r"(?:じゃ|では)な(?:い|いです)か|じゃない?[?]|くない[?]|ませんか|なくちゃ|なきゃ|なければ|ないと|ないわけ|"
-                          r"まず|必ず|思わず|おもわず|相変わらず|はず|ずっと|ずつ|恥ず|ずる|ずれ|ずば|いずれ|わずか")
-_NEGATION = re.compile(r"な(?:い|かっ|く)|なし$|ません|ず(?:$|に|、)|ねえ|ねぇ|ねーよ|へん(?:$|で)|んかった")
+_NO_NEGATION = _one_of(
+    r"かもしれ[なまん] しか[^、。]{0,3}な[いか] しか(?:勝た)?ん (?:に|で)?違いな に違いありません 以外(?:の?何物でも)?な",
+    r"[止と]まら?[なん] やま[なんず] [堪た]ま(?:ら)?[なん] やめられ[なん] 離[れせ][なん] でなら[なん] てなら[なん]",
+    r"半端な ハンパな ぱな とんでもな しょうがな しょーがな しゃーな しかたな 仕方が?な 限りな この上な 何気な さりげな もったいな そつな",
+    r"ざるを得な ずには[いお]られ[なんま] ないでは[いお]られ[なま] わけにはいかな (?:だけ|ばかり)(?:で|じゃ)は?な のみならず",
+    # Asked for agreement
+    r"(?:じゃ|では)な(?:い|いです)?か じゃないの(?=$|[。?!]) じゃな?ね?[いー]?の?[?] く[なね](?:い|ー|え|ーい)?(?:の|か|です)?か?[?]",
+    r"すぎ(?:ない|ん)か?[?] すぎ(?:ひん|へん|ん) ませんか ないですか なんじゃな のではな",
+    # 'Must', 'if not', 'please do not'
+    r"なくちゃ なきゃ なければ な(?:い|かった)ら ないと(?!思|言|感|い) ないで(?:くれ|ほし|欲し|くださ|[。!?\s]|$) なくな(?:い|く)?ら",
+    # Other words of these letters
+    r"まず 必ず 思わず おもわず 相変わらず 関わらず かかわらず 負けず 残らず 知らず知らず はず(?!が|もな|な) ずっと ずつ 恥ず ずる ずれ ずば",
+    r"いずれ わずか おのずと みんない なんとな 少な 危な 切な はかな つたな")
+_NEGATION = _one_of(
+    r"な(?:い(?!い)|かっ|く(?!せ)|き(?=$)) (?<!は)なし 無[しいく] 無かっ ませ[んぬ] ず(?:$|に|、) わけが?(?:な|ありませ) はず[がも]?な",
+    # Spoken and of the west: 笑えねえ, 良くねー, 知らん, 行かへん
+    r"(?:く|じゃ)ね(?:え|ー|よ|わ|$) (?<!か)(?<=[らかがばまえけせれべめ])ね(?:え|ーよ?$) へん",
+    r"(?<=[らかがたばまられえけせてねべめ])ん(?:$|わ|し|かった)",
+    r"ゼロ 皆無 程遠 ほど遠 とは言い難 とは言いがた に欠け")
+_DENIED_VERB = re.compile(r"[れらしえせけめ]?ん(?=$|\W|わ|し|かった|よう|ねん|から)")
+
 # What stands before 'but' counts less than what stands after it.
-_CONCESSION = re.compile(r"けれど|けど|(?<!も)のに(?!お)|ですが|ますが|ましたが|でしたが")
+_CONCESSION = _one_of(r"けれど けど (?<!も)(?<!いい)のに(?!お) ですが ますが ましたが でしたが くせに ものの",
+                      r"(?<=[いただるう])が[、,\s] 割に 割と言われ")
+_TURN = _one_of("でも しかし だけど けど ただ(?!いま) だが なのに ところが それでも ですが とはいえ その割に", before=r"[\s、]*")
 _SAYS_SOMETHING = re.compile(r"\w{2,}")
 
+# Only mentioned: 'whether it is', 'if it is', 'people who are', 'when it is', 'said to be' …
+_SUPPOSED = _one_of(
+    r"かどうか か[はも]?(?:まだ)?[分わ]から かは なら(?!ない|ん) な[人方](?:は|も|に|へ|で) なひと(?:は|も|に|へ|で)",
+    r"(?:場合|とき|時|際)[はにの、] た?ら(?:教え|報告|直|また|登録|買) ければ(?!な)",
+    r"(?:って|と)は(?:何|なに|どう) の(?:意味|定義|対義語|反対語|類語|英語)",
+    r"(?:って|とか?)(?:いう)?(?:言(?:って[たる]|われ)|聞[いき]|噂|評判|書い[てた])", before="[いたるなだっかく]{0,3}")
+_QUOTED = re.compile(r"」(?:の|って|と(?:い|は|聞|言)|を|は)")
+_HELD_AGAINST = _one_of("言ってい?る 言ってた いう 言う 抜かす ほざ 言われて", before="(?:とか|って|と|みたいに)",
+                        after="(?:やつ|奴|人|ひと|方|の|バカ|アホ|けど|が)")
+
+_QUESTION_WORD = _one_of(
+    r"何(?!度|回(?!目)|も|と|より|この|これ|や|な) なん(?:の|て[名曲言読]|ですか|だっけ|年|時) なに[をか] どこ だれ 誰(?!も|が何)",
+    r"どれ(?!も|だけ) どの(?!曲も) どっち どちら いつ(?!も|まで|か) いくら いくつ どんな",
+    r"どう(?:です|でしょ|なん|違|すれ|いう意味|やって[^る]{0,4}ますか)")
+_WHAT_IS = re.compile("(?:どこ|何|なに)が")
+_ASKS = _one_of(r"か[?。]*$ [?]$ の[?。]*$ 教えて おしえて 知りたい だろう?$ でしょう?$ っけ")
+_ASKS_POLITELY = _one_of("(?:あり|い|でき|出来|られ|れ|使え|なり|し|もらえ)ますか 教えて 探して おしえて か知りたい か気になる でしょうか")
+_EXCLAIMS = _one_of("なんで(?!す) 何で(?!す) どうして なぜ なんて(?![名曲言読]) なんと どんだけ どれだけ どこまで いつも")
+# 'What is good about it?' is no question.
+_DOUBTED = _one_of(r"(?:どこ|何|なに|どの辺|どのへん)が[^、。?!]{0,4}$",
+                   r"(?:言うほど|いうほど|そこまで|(?<![てで])そんなに)[^、。?!]{0,6}$")
+_DOUBT = re.compile(r"[^、。!]{0,5}(?:の|ん|か|だ|教えて|分から|わから|さっぱり|[?]$|$)")
+
+_WISHED = _one_of(
+    r"[なに]?(?:して|なって|やって|作って|あって)(?:ほし|欲し|くれ(?!て|た)|くださ|もらい)",
+    r"(?:だっ|だ|っ)?たら(?:な[あぁー]|よかった|良かった|いいのに|良いのに|最高(?:な|だった)のに|もっと)",
+    r"(?:けれ|れ|なら)ば(?:な[あぁー]|よかった|良かった|いいのに|いいんだけど) だ?と(?:いい|良い)(?:のに|な|けど)",
+    r"[いだのな]?か(?:と|って)思(?:った|って) [いだ]?と(?:思|聞い|期待し)(?:った|ってい?た|た)のに",
+    r"はず(?:だった|なの|だ)(?:のに|けど|が) べきだ(?:った|ろ)", before="(?:くなる|になる|[いたるっくかに]{0,2})")
+_BEFORE = _one_of(
+    r"(?:以前|昔|前|前回|前作|初期|旧作|旧版|原作|原曲|本家|一期|1期|旧|古い|元|無印|他|別)[^、。!?]{0,6}(?:方が|ほうが|のが|が一番)",
+    r"(?:昔|以前|前|初期|当時|最初|途中まで|始め)(?:の頃)?は", after=r"[^、。!?]{0,6}$")
+_STRONGER = _one_of(
+    "めっちゃ めちゃ むちゃ くちゃ すご[くい] すっごい? 凄く とても とっても 非常に 本当に ほんと(?:に|うに)? ほんま(?:に)? まじで? マジで?",
+    "がちで? ガチで? 超 激 鬼 クソ くそ クソほど バカ ばり でら なまら ぶち めっさ ちょー 最高に 一番 断然 かなり 相当 圧倒的に 死ぬほど",
+    "一生 大?変", after="$")
+# Before another word they only make it stronger: クソ可愛い.
+_CURSED_PRAISE = frozenset("クソ くそ 糞 バカ ばか 馬鹿 アホ あほ 神 やば ヤバ".split())
+_WEAKER = _one_of("ちょっと 少し すこし やや 若干 多少 まあまあ そこそこ わりと 割と なんとなく 微妙に", after="$")
+
+_IRONY = _one_of(r"[(](?:棒|棒読み|皮肉|嫌味|呆れ|呆|白目|褒めてない|誉めてない)[)] 棒読み$ (?:^|[。!\s])はいはい",
+                 "ですかそうですか (?:ご立派|結構)なこと")
+_MEANT_WELL = _one_of(r"褒め(?:てる|てい?ます|言葉) 誉めて いい意味で 良い意味で \((?:最高|褒|誉|好き|歓喜|ありがとう)")
 
 # Shed when moved as much as when sad.
-_TEARS = "泣涙"
 _CRYING_FACE = emoji.TABLE["😭"]
 
 
@@ -38,91 +114,120 @@ class Japanese(NamedTuple):
     emotion: str
 
 
-class _Match(NamedTuple):
-    start: int
-    end: int
+class _Felt(NamedTuple):
     emotion: str
     weight: float
+    ambivalent: bool
 
 
 def read(text: str, signs: list[emoji.Sign]) -> Japanese:
     """The score and the emotion of a prepared Japanese text and the emoji taken out of it.
 
-    score = Σ weights / √n over the n words and signs found. A negation soon after a word turns it
-    round at 0.8; what is conceded ('…けど') counts 0.7.
+    score = Σ weights / √n over the n words and signs that take a side. A word soon denied turns round
+    at 0.8; what is conceded ('…けど') counts 0.4; what is only mentioned, 0.15; words that are praise or
+    blame by context (やばい, 無理, tears) take the side of the others.
     """
-    text = text.lower()
-    matches = _matches(text)
-    concessions = [match.start() for match in _CONCESSION.finditer(text)
-                   if _SAYS_SOMETHING.search(text, match.end())]
-    found = [_in_context(text, match, following, concessions)
-             for match, following in zip(matches, [*(m.start for m in matches[1:]), len(text)])]
-    found += signs + emoji.emoticons(text) + emoji.laughter(text)
-    found = _without_happy_tears(found, [text[match.start] in _TEARS for match in matches])
-    return Japanese(emoji.balance(found), emoji.emotion(found) or "neutral")
+    text = lexicon.even(text.lower())
+    felt: list[_Felt] = []
+    for sentence in _SENTENCE.findall(text):
+        if _TURN.match(sentence):
+            felt = [word._replace(weight=word.weight * CONCEDED_BY) for word in felt]
+        felt += _sentence(sentence)
+    if _IRONY.search(text):
+        felt = [_turned(word, -1.0) if word.weight > 0 else word for word in felt]
+    others = signs + emoji.emoticons(text) + emoji.laughter(text)
+    felt += [_Felt(*sign, sign == _CRYING_FACE) for sign in others]
+    return _result(_with_sides(felt, bool(_MEANT_WELL.search(text))))
 
 
-def _matches(text: str) -> list[_Match]:
-    """The lexicon's words in a text, the longest at each place; one that swallows is left out."""
-    lexicon = _lexicon()
+def _sentence(sentence: str) -> list[_Felt]:
+    """What the words of one sentence say in it."""
+    matches = lexicon.find(sentence)
+    if not matches:
+        return []
+    concessions = [match.start() for match in _CONCESSION.finditer(sentence)
+                   if _SAYS_SOMETHING.search(sentence, match.end())]
+    asked = _is_question(sentence)
+    ends = [*(match.start for match in matches[1:]), len(sentence)]
     found = []
-    place = lexicon.first.search(text)
-    while place:
-        start = place.start()
-        end = start + 1
-        for length in lexicon.lengths[text[start]]:
-            entry = lexicon.entries.get(text[start:start + length])
-            if entry and start + length <= len(text):
-                end = start + length
-                if entry[0]:
-                    found.append(_Match(start, end, *entry))
-                break
-        place = lexicon.first.search(text, end)
+    for match, following in zip(matches, ends):
+        if match.end == following < len(sentence) and sentence[match.start:match.end] in _CURSED_PRAISE:
+            continue
+        word = _in_context(sentence, match, following)
+        if asked:
+            word = word._replace(weight=word.weight * MENTIONED_BY)
+        if bisect_right(concessions, match.end - 1) < len(concessions):
+            word = word._replace(weight=word.weight * CONCEDED_BY)
+        found.append(word)
     return found
 
 
-def _in_context(text: str, match: _Match, following: int, concessions: list[int]) -> emoji.Sign:
-    """The match as a sign, after negation and concession. The next match has its own negation."""
-    emotion, weight = match.emotion, match.weight
-    after = text[match.end:min(match.end + NEGATION_MAX_CHARACTERS, following)]
-    clause = _NO_NEGATION.sub("＿", _CLAUSE_END.split(after, maxsplit=1)[0] + _asked(after))
-    if _NEGATION.search(clause):
-        emotion = "sadness" if weight > 0 else "neutral"
-        weight *= NEGATED_BY
-    if any(match.end <= concession for concession in concessions):
-        weight *= CONCEDED_BY
-    return emotion, weight
+def _is_question(sentence: str) -> bool:
+    """A question for facts, which takes no side. 'Why is she so good?' is none."""
+    if _EXCLAIMS.search(sentence):
+        return False
+    return bool(_ASKS_POLITELY.search(sentence) or _QUESTION_WORD.search(sentence) and _ASKS.search(sentence)
+                and not _WHAT_IS.search(sentence))
 
 
-def _without_happy_tears(found: list[emoji.Sign], are_tears: list[bool]) -> list[emoji.Sign]:
-    """Without the tears, where what else was said is glad: 'moved to tears' is not a sad thing."""
-    dry = [sign for sign, tears in zip_longest(found, are_tears, fillvalue=False)
-           if not (tears and sign[1] < 0) and sign != _CRYING_FACE]
-    return dry if sum(weight for _, weight in dry) > 0 else found
+def _in_context(sentence: str, match: lexicon.Match, following: int) -> _Felt:
+    """The word after what stands around it. The next word has its own negation."""
+    word = _Felt(match.word.emotion, match.word.weight, match.word.ambivalent)
+    before = sentence[max(0, match.start - NEGATION_MAX_CHARACTERS):match.start]
+    after = sentence[match.end:match.end + 2 * NEGATION_MAX_CHARACTERS]
+    if _HELD_AGAINST.match(after) and word.weight < 0 or _SUPPOSED.match(after) or _QUOTED.match(after):
+        return word._replace(weight=word.weight * MENTIONED_BY)
+    if _STRONGER.search(before):
+        word = word._replace(weight=word.weight * STRONGER_BY)
+    elif _WEAKER.search(before):
+        word = word._replace(weight=word.weight * WEAKER_BY)
+    denials = _denials(sentence, match, following)
+    if denials:
+        return _turned(word, NEGATED_BY) if denials % 2 else word._replace(weight=word.weight * DENIED_TWICE_BY)
+    if word.weight > 0 and (_WISHED.match(after) or _BEFORE.search(before)
+                            or _DOUBTED.search(before) and _DOUBT.match(after)):
+        return _turned(word, MISSED_BY)
+    return word
 
 
-def _asked(after: str) -> str:
-    """The question mark that ends the clause: 'isn't it good?' denies nothing."""
-    end = _CLAUSE_END.search(after)
-    return "?" if end and end[0] == "?" else ""
+def _denials(sentence: str, match: lexicon.Match, following: int) -> int:
+    """How often a word is denied within its clause."""
+    # 'So scary that I cannot look' denies the looking.
+    if match.word.closed or sentence.endswith("すぎ", match.start, match.end):
+        return 0
+    limit = min(match.end + NEGATION_MAX_CHARACTERS, following)
+    end = _CLAUSE_END.search(sentence, match.end, limit)
+    limit = end.start() if end else limit
+    # The question mark is needed: 'isn't it good?' denies nothing.
+    clause = _NO_NEGATION.sub("＿", sentence[match.end:limit] + ("?" if sentence[limit:limit + 1] == "?" else ""))
+    return len(_NEGATION.findall(clause)) or bool(_DENIED_VERB.match(clause))
 
 
-class _Lexicon(NamedTuple):
-    entries: dict[str, tuple[str | None, float]]
-    first: re.Pattern[str]
-    # First character → the lengths of the entries it begins, the longest first.
-    lengths: dict[str, list[int]]
+def _turned(word: _Felt, by: float) -> _Felt:
+    """The word as its opposite: praise denied disappoints, blame denied is praise, fear denied is ease."""
+    if word.weight > 0:
+        emotion = "sadness"
+    else:
+        emotion = "joy" if word.emotion == "fear" else "love"
+    return _Felt(emotion, word.weight * by, False)
 
 
-@cache
-def _lexicon() -> _Lexicon:
-    """Read once. Laughter is left out: emoji.laughter counts it, wherever it stands."""
-    entries = {unicodedata.normalize("NFKC", key).lower(): (emotion, weight)
-               for key, (emotion, weight) in json.loads(_LEXICON.read_text("utf-8"))["entries"].items()}
-    for laugh in ("(笑)", "ww", "www", "笑笑", "草"):
-        del entries[laugh]
-    lengths: dict[str, set[int]] = {}
-    for key in entries:
-        lengths.setdefault(key[0], set()).add(len(key))
-    return _Lexicon(entries, re.compile("[" + re.escape("".join(lengths)) + "]"),
-                    {first: sorted(found, reverse=True) for first, found in lengths.items()})
+def _with_sides(felt: list[_Felt], meant_well: bool) -> list[emoji.Sign]:
+    """The words with their sides taken: those that are praise and blame alike go with the others."""
+    side = 1.0 if meant_well else sum(word.weight for word in felt if not word.ambivalent)
+    signs = []
+    for word in felt:
+        emotion, weight = word.emotion, word.weight
+        if word.ambivalent and side:
+            weight = abs(weight) if side > 0 else -abs(weight)
+            if (weight > 0) != (word.weight > 0):
+                emotion = "love" if weight > 0 else "sadness"
+        signs.append((emotion, weight))
+    return signs
+
+
+def _result(signs: list[emoji.Sign]) -> Japanese:
+    """The balance of the signs, and the emotion of those on its side."""
+    score = emoji.balance(sign for sign in signs if sign[1])
+    agreeing = [sign for sign in signs if sign[1] * score > 0 or not sign[1]]
+    return Japanese(score, emoji.emotion(agreeing) or "neutral")

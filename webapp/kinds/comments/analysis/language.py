@@ -1,7 +1,8 @@
 """Which language a comment is in, by script and by stop words; and the text made safe to read.
 
-Rule: kana means Japanese, hangul Korean, han alone Chinese, Latin English unless the stop words of
-another language say otherwise; any other script is 'other'. 'none' is a text without words.
+Rule: kana means Japanese, hangul Korean, han alone Chinese unless its characters or words are Japan's,
+Latin English unless the stop words of another language say otherwise; any other script is 'other'. Of two
+scripts the weightier counts; names in Latin letters weigh nothing. 'none' is a text without words.
 """
 import re
 import unicodedata
@@ -27,10 +28,26 @@ _WORD = re.compile("[^\\W\\d_]+(?:'[^\\W\\d_]+)*")
 # Written in Japan only: neither the simplified nor the traditional Chinese form of the character.
 _JAPANESE_HAN = re.compile("[々応楽気広対駅円戦図変売読経済発験様働込畑峠歩毎涙悪竜圧価仮団囲塩"
                            "歓観巻関顔黒砕桜雑児実収従縦処乗浄剰畳嬢譲醸焼証奨帯滞滝択沢単弾"
-                           "渋獣総聴転伝徳拝髪抜仏辺満黙訳薬謡頼覧隷齢労録徴鋭鉄続]")
-# What a Japanese viewer writes as a whole comment, in characters that Chinese has too.
-_BARE_JAPANESE = frozenset("最高 最強 最悪 神 神回 神曲 名曲 良曲 優勝 鳥肌 爆笑 号泣 素敵 綺麗 尊 圧巻 感謝 "
-                            "流石 可愛 天才 感動 完璧 無理 待機 共感 納得".split())
+                           "渋獣総聴転伝徳拝髪抜仏辺満黙訳薬謡頼覧隷齢労録徴鋭鉄続"
+                           "亜隠栄縁穏絵拡覚渇寛帰戯犠拠挙暁駆勲薫掲渓継蛍軽鶏芸撃倹剣検顕厳斎桟賛歯釈粛粋酔髄瀬摂銭捜挿"
+                           "巣騒増臓蔵鋳庁稲闘縄悩脳覇舗弥揺欄両猟隣塁霊歴錬説絶匂枠辻凪榊栃笹雫麿腺嘘躾姉頬掴噛戻]")
+# Written in China only, simplified or traditional.
+_CHINESE_HAN = re.compile("[你您她們们這这个很嗎吗呢吧啊哦喔啦听聽沒没還还么麼說说怎哪谁呀啥让讓给給对對欢歡來爱谢经频视动语话读"
+                          "认识请论许设试诗词该详误课调谈负财贵费资赛车轮软辑边过运进远连迟适选钱铁银错长门问间闻队阳阴难页顶"
+                          "项顺须领颜题风飞饭饮马验鱼鸟鸡龙发无为东严丽义乐书买云产亲亿从优传伤伟學會國體聲點當樂氣廣發變讀賣實寫與應"
+                          "戰戲戀歲歸畫醫鐵關雙雜靈顯圖團圓壓壞處傳價惡]")
+# Japan reduced the first as the mainland did and kept the second as Taiwan did: together they are Japanese.
+_REDUCED = re.compile("[点国会学体声当来医写号旧数画区万担党独虫昼麦乱礼寿双争将]")
+_WHOLE = re.compile("[億場動時間語話見車東門風長馬鳥魚電飛員問紙記計訪詐誰議論護財質買費貸貧資賞軍農運過達違遠選郵銀開閉難霧順頭題"
+                    "額飯館線紅結給組終練編緑純約級紀絡締績習聞職務務勝勢園執堅報壇夢嘆優億備傷側偽倉個倫偉債僕条極構標権樹橋]")
+# Comments of these words alone, in characters that Chinese has too, are a Japanese viewer's.
+_BARE_JAPANESE = re.compile("(?:最高|最強|最悪|最低|神回|神曲|神作|神編集|神企画|神動画|神|名曲|良曲|優勝|鳥肌|爆笑|号泣|素敵|綺麗|尊|圧巻|感謝|流石|可愛|"
+                            "可哀想|天才|天才的|感動|完璧|完全|無理|待機|共感|納得|応援|日本|日本一|世界一|今回|毎回|本当|普通|新曲|原曲|推|過|大草原|草|"
+                            "不可避|老害|詐欺|胸熱|胸糞|無念|不潔|絶景|歌詞|歌唱力|音小|何年前|待望|泣|笑|乙|初見|保存用|意味不明|理解不能|次回予告|予告|"
+                            "予想外|想定外|期待|期待外|微妙|残念|退屈|面倒|迷惑|邪魔|害悪|有能|無能|優秀|傑作|名作|良作|駄作|凡作|祝|勝利|満点|癒|懐|"
+                            "美人|美声|美味|大正解|大満足|衝撃|恐怖|不気味|不快|不安|心配|無駄|卑怯|外道|鬼畜|狂気|悲報|朗報|羨|懐古|釘付|脱帽|合掌|"
+                            "黙祷|冥福|同感|同意|激|超|大|中毒|中毒性|抜群|上手|下手|音量|画質|音質|高画質|高音質)+")
+_BARE_MAX_CHARACTERS = 12
 
 # Without those that are words of other languages too: no, me, a, as, do, has, in, on, video …
 _ENGLISH = frozenset(
@@ -105,32 +122,51 @@ def detect(text: str) -> str:
     """
     if text.isascii():
         return _latin(text) if _LATIN.search(text) else "none"
-    letters = sum(map(str.isalpha, text))
-    if not letters:
+    # The stroke that lengthens a kana is no letter by itself.
+    letters = sum(map(str.isalpha, text)) - text.count("ー")
+    if letters <= 0:
         return "none"
     kana, hangul, han = (len(script.findall(text)) for script in (_KANA, _HANGUL, _HAN))
     latin = len(_LATIN.findall(text))
+    foreign = letters - kana - hangul - han - latin
+    # Names and brands in Latin letters (Nintendo Switch 届いた) are no other language.
+    named = not latin or _latin_sides(text) == (0, 0)
+    japanese = bool(kana) or han > foreign and named and _is_japanese_han(text)
     # A syllable or an ideograph says about as much as three Latin letters.
     dense = 3 * (kana + hangul + han)
-    foreign = letters - kana - hangul - han - latin
-    # Measured against the Latin letters, so that one borrowed word does not change the language.
-    if dense >= latin and dense >= foreign and dense:
+    if dense >= max(foreign, 1) and (dense >= latin or japanese and named):
         if hangul > kana + han:
             return "ko"
-        return "ja" if kana or _is_japanese_han(text) else "zh"
+        if japanese:
+            return "ja"
+        # Two ideographs within English (I love 日本) are no Chinese.
+        if han > foreign and (named or dense >= 3 * latin):
+            return "zh"
     if foreign > latin:
         return "other"
     return _latin(text)
 
 
 def _is_japanese_han(text: str) -> bool:
-    return bool(_JAPANESE_HAN.search(text)) or "".join(_HAN.findall(text)) in _BARE_JAPANESE
+    if _JAPANESE_HAN.search(text):
+        return True
+    if _CHINESE_HAN.search(text):
+        return False
+    if _REDUCED.search(text) and _WHOLE.search(text):
+        return True
+    han = "".join(_HAN.findall(text[:4 * _BARE_MAX_CHARACTERS]))
+    return len(han) <= _BARE_MAX_CHARACTERS and bool(_BARE_JAPANESE.fullmatch(han))
+
+
+def _latin_sides(text: str) -> tuple[int, int]:
+    """How many stop words of English and of other languages there are."""
+    words = _WORD.findall(text.lower())[:_STOP_WORD_MAX_WORDS]
+    return sum(map(_ENGLISH.__contains__, words)), sum(map(_STRONG_OTHERS.__contains__, words))
 
 
 def _latin(text: str) -> str:
     words = _WORD.findall(text.lower())[:_STOP_WORD_MAX_WORDS]
-    english = sum(map(_ENGLISH.__contains__, words))
-    others = sum(map(_STRONG_OTHERS.__contains__, words))
+    english, others = _latin_sides(text)
     if others > english:
         return "other"
     if english or text.isascii() and len(words) < _ENGLISH_NEEDS_STOP_WORD_FROM_WORDS:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from . import emoji, english, japanese, language
 
 METHOD = ("English: one regression over n-grams and VADER, trained on GoEmotions and VADER's rated sentences, and own "
-          "tables of idioms; Japanese: own lexicon; emoji: one own table; other languages are not scored")
+          "tables of idioms; Japanese: own lexicon with its conjugations; emoji: one own table; other languages are not scored")
 VERSION = "2"
 
 # A score beyond it, on either side, is a feeling; between is neutral.
