@@ -459,3 +459,13 @@ def test_one_in_flight_and_signing_in_are_said_before_the_button_is_pressed(clie
 def test_the_schema_shows_every_upload_as_a_file(client):
     listed = {kind["name"]: kind for kind in client.get("/api/kinds").json["kinds"]}["sending"]["params"]["properties"]
     assert [listed[name]["format"] for name in ("file", "other")] == ["binary", "binary"]
+
+
+@pytest.mark.parametrize("key, closed", [("", True), ("a-key", False)])
+@pytest.mark.parametrize("lang, why", [("en", "upload a file instead"), ("ja", "代わりにファイルを")])
+def test_what_a_site_cannot_take_is_closed_and_says_why(settings, key, closed, lang, why):
+    client = create_app(settings(KINDS="comments", EXTRA_KINDS="", YOUTUBE_API_KEY=key)).test_client()
+    page = client.get("/kinds/comments", headers={"Accept-Language": lang}).text
+    (video,) = re.findall(r"<input[^>]*name=\"video\"[^>]*>", page)
+    assert (" disabled" in video) == closed == (why in page)
+    assert (page.index('name="video"') > page.index('name="file"')) == closed, "below what can be used"

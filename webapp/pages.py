@@ -154,9 +154,16 @@ def _form_view(kind, texts=(), files=(), errors=()):
     except Exception:  # a form must render when the database cannot be read
         current_app.logger.warning("the form of %s could not read the database", kind.name)
         way = None
-    return {"fields": forms.fields(kind, messages.language(), texts, files, errors),
+    return {"fields": _opened(kind, forms.fields(kind, messages.language(), texts, files, errors)),
             "upload_limit_mb": current_app.settings.max_upload_mb,
             "in_flight_href": url_for("pages.job", job_id=way) if way else None}
+
+
+def _opened(kind, fields):
+    """The fields; those this site cannot take say why, closed, below what it can."""
+    reasons = kind.unavailable(current_app.settings.for_kind(kind)) if kind.unavailable else {}
+    shown = [{**field, "closed": in_language(reasons.get(field["name"]), messages.language())} for field in fields]
+    return sorted(shown, key=lambda field: bool(field["closed"]))
 
 
 def _form_key():

@@ -239,7 +239,8 @@ class Kind:
     cost: points, or a function of params. exclusive: one in flight per user. share_key: a function
     of params; the same key joins the job in flight, and for ``cache_seconds`` its finished result.
     on_interrupt: ``fail``, or ``retry`` up to ``max_attempts``. check: called with
-    ``(InputContext, params)`` before anything is stored; it may raise ``Refuse``. stages: ``(name, title)``, or
+    ``(InputContext, params)`` before anything is stored; it may raise ``Refuse``. unavailable: a function of the
+    kind's settings: for a param that this site cannot take, why; its form shows it closed. stages: ``(name, title)``, or
     ``(name, title, function of params)`` for one that not all work passes through. settings: ``{name: help}``,
     ``{name: (default, help)}`` or ``{name: (default, help, regular expression)}``; a whole number as default takes
     whole numbers of 0 or more. sample: a file
@@ -265,6 +266,7 @@ class Kind:
     settings: Mapping[str, Any] = field(default_factory=dict)
     quota: Quota | None = None
     check: Callable[[InputContext, Any], None] | None = None
+    unavailable: Callable[[Mapping[str, Any]], Mapping[str, Text]] | None = None
     sample: str | None = None
     labels: Mapping[str, Text] = field(default_factory=dict)
     rows: Rows = field(default_factory=Rows)

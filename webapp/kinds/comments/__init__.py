@@ -106,6 +106,14 @@ def check(context: InputContext, params: Params) -> None:
         _refuse_if_told(json.loads(line))
 
 
+def unavailable(settings) -> dict:
+    """Without a key no video can be looked up: said on the form, before anybody types an address."""
+    if settings["YOUTUBE_API_KEY"].strip():
+        return {}
+    return {"video": {"en": "This site has no key for YouTube yet, so it cannot look up videos: upload a file instead.",
+                      "ja": "このサイトにはYouTubeのキーがまだないため、動画を調べられません。代わりにファイルをアップロードしてください。"}}
+
+
 def run(job: JobContext, params: Params) -> dict:
     """The report; see ``analysis.report.Report.result`` for its shape. Its rows go to the exports."""
     if params.video is not None:
@@ -216,7 +224,7 @@ KIND = Kind(
     description={"en": "Give a YouTube video, or upload its comments, and see how people feel, about what, and how it "
                        "changed over time.",
                  "ja": "YouTube動画のアドレスを入力するか、コメントをアップロードすると、視聴者の気持ちと話題、その移り変わりが分かります。"},
-    params=Params, run=run, check=check,
+    params=Params, run=run, check=check, unavailable=unavailable,
     stages=[("lookup", {"en": "Looking up the video", "ja": "動画の確認"}, _is_video),
             ("fetch", {"en": "Fetching comments", "ja": "コメントの取得"}, _is_video),
             ("read", {"en": "Reading the file", "ja": "ファイルの読み込み"}, _is_file),
