@@ -122,6 +122,8 @@ class Attempt(JobContext):
 
     def fetch(self, url, *, params=None, headers=None, cache_seconds=0, timeout_seconds=30, max_bytes=5_000_000,
               units=0):
+        if units and self._kind.quota is None:
+            raise ValueError(f"fetch with units needs a quota, which the kind {self._kind.name!r} does not declare")
         spent = 0
 
         def spend():
