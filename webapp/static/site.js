@@ -7,20 +7,27 @@
   const locale = own || (pageLanguage === "en" ? "en-GB" : pageLanguage);
   const dateStyle = pageLanguage === "ja" ? "long" : "medium", hourCycle = "h23";
 
+  const between = pageLanguage === "ja" ? " " : ", ";
+
+  // The hour has two digits, as the server writes it.
+  function clock(date, seconds) {
+    return date.toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit", second: seconds, hourCycle });
+  }
+
   function localise(element) {
     const date = new Date(element.dateTime);
     if (Number.isNaN(date.getTime())) return;
     const day = new Date(element.dataset.day || "");
-    let text = date.toLocaleString(locale, { dateStyle, timeStyle: "short", hourCycle });
+    let text = date.toLocaleDateString(locale, { dateStyle }) + between + clock(date);
     if (element.dataset.local === "time") {
-      text = date.toLocaleTimeString(locale, { timeStyle: "medium", hourCycle });
+      text = clock(date, "2-digit");
       if (!Number.isNaN(day.getTime()) && day.toDateString() !== date.toDateString()) {
         text = date.toLocaleString(locale, { day: "numeric", month: "short" }) + " " + text;
       }
     }
     element.textContent = text;
     element.dataset.zone = date.toLocaleString(locale, { timeZoneName: "short" }).split(" ").at(-1);
-    element.title = date.toLocaleString(locale, { dateStyle: "full", timeStyle: "long", hourCycle });
+    element.title = date.toLocaleDateString(locale, { dateStyle: "full" }) + between + clock(date, "2-digit") + " " + element.dataset.zone;
   }
   document.querySelectorAll("time[data-local]").forEach(localise);
 

@@ -49,6 +49,8 @@ _IN_ZIP = (
     (b"mimetypeapplication/vnd.oasis.opendocument", _DOCUMENT), (b"mimetypeapplication/epub", _DOCUMENT),
 )
 _FOLDERS = (("xl/", _EXCEL), ("word/", _WORD), ("ppt/", _SLIDES))
+_NUMBERS = ("a Numbers document", "Numbersの書類", _TO_CSV)
+_BY_NAME = {".xlsx": _EXCEL, ".xlsm": _EXCEL, ".ods": _SPREADSHEET, ".numbers": _NUMBERS, ".docx": _WORD, ".pptx": _SLIDES}
 _IWORK = {".pages": _DOCUMENT, ".key": _SLIDES}
 _READABLE = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
 
@@ -97,7 +99,9 @@ def _refuse_zip(path, head, extension):
         if any(name.startswith(folder) for name in names) or not names and folder.encode() in head[:4096]:
             _refuse(what)
     if b"Index/Document.iwa" in head or any(name in ("Index.zip", "Index/Document.iwa") for name in names):
-        _refuse(_IWORK.get(extension, ("a Numbers document", "Numbersの書類", _TO_CSV)))
+        _refuse(_IWORK.get(extension, _NUMBERS))
+    if not names and extension in _BY_NAME:  # cut short or damaged: all there is to go by
+        _refuse(_BY_NAME[extension])
     files = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX/")]
     readable = [name for name in files if extension_of(name) in _READABLE]
     advice = None
