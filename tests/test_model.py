@@ -300,7 +300,9 @@ class Model:
 
     def progress(self, job, attempt, stage):
         self.fence(job, attempt)
-        job.story = [told for told in job.story if told[0] != "progress" or told[2] != stage]
+        told = ("progress", attempt, stage)
+        if job.story.count(told) > 1:  # when it began and how far it is: the last is told anew
+            del job.story[len(job.story) - 1 - job.story[::-1].index(told)]
         job.tell("progress", stage)
         return job.cancelled
 

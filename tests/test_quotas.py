@@ -66,7 +66,7 @@ def test_what_was_spent_is_forgotten_at_midnight_and_not_before(app):
         quotas.spend(LOS_ANGELES, 1, user, 1)
         with pytest.raises(DailyLimit) as refused:
             quotas.spend(LOS_ANGELES, 1, user, 1)
-    assert refused.value.facts == {"guests": False, "exhausted": False, "retry_at": "2026-11-30T08:00:00.000Z",
+    assert refused.value.facts == {"service": None, "guests": False, "exhausted": False, "retry_at": "2026-11-30T08:00:00.000Z",
                                    "retry_after_seconds": 1}
     with freeze_time("2026-11-30T08:00:00.000Z"):
         quotas.spend(LOS_ANGELES, 1, user, 1)

@@ -211,7 +211,7 @@ class KindPaused(AinoriError):
 
 class DailyLimit(AinoriError):
     """A metered service's allowance for today is used up. ``exhausted``: by the service's own word, else by the site's
-    cap; ``guests``: only the share of those without an account; ``retry_at``; ``retry_after_seconds``."""
+    cap; ``guests``: only the share of those without an account; ``service``: what people call it; ``retry_at``; ``retry_after_seconds``."""
 
     code = "DAILY_LIMIT"
 

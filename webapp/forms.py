@@ -84,6 +84,8 @@ def _controls(params, uploads):
         if kind == "checkbox" and nullable:
             kind, choices = "select", (True, False)
         nullable = nullable or None in shape.get("enum", ())
+        if spec.get("form") is False:  # for programs
+            kind = None
         found[name] = Control(name, kind, spec, shape, choices, nullable, name in required,
                               shape.get("format") == "date-time" and not _holds(types.get(name), NaiveDatetime))
     return found

@@ -449,7 +449,8 @@ def pauses():
 def _refuse_over_cap(order):
     """By the site's cap alone: where the service itself has had enough, what is asked may still be in the cache."""
     if order.quota is not None:
-        quotas.standing(*order.quota).refuse_over_cap(order.asker.is_guest)
+        quota, cap = order.quota
+        quotas.standing(quota, cap).refuse_over_cap(order.asker.is_guest, quota.least)
 
 
 def _refuse_paused(kind):
@@ -546,9 +547,10 @@ def progress(job_id, attempt, stage, fraction, note):
     note = _encode(note)
     job = _fenced(job_id, attempt, "stage = ?, progress = ?, progress_note = ?", stage, fraction, note)
     seq = _event(job, "progress", stage=stage, progress=fraction, note=json.loads(note))
-    # The latest of each stage is enough to tell the story; sequence numbers are never reused.
-    db.execute("DELETE FROM job_events WHERE job_id = ? AND seq < ? AND event = 'progress' AND data ->> 'stage' = ?",
-               (job_id, seq, stage))
+    # When a stage began and how far it is are enough to tell the story; sequence numbers are never reused.
+    db.execute("DELETE FROM job_events WHERE job_id = ?1 AND seq < ?2 AND event = 'progress' AND attempt = ?3 "
+               "AND data ->> 'stage' = ?4 AND seq > (SELECT min(seq) FROM job_events WHERE job_id = ?1 "
+               "AND event = 'progress' AND attempt = ?3 AND data ->> 'stage' = ?4)", (job_id, seq, attempt, stage))
     return job["cancel_requested_at"] is not None
 
 

@@ -119,11 +119,11 @@ _REFUSALS = {
     "KIND_PAUSED": lambda f: _("This is paused for now: %(note)s Nothing was started and nothing was used.",
                                note=as_sentence(f["note"])) if f.get("note") else
     _("This is paused for now. Nothing was started and nothing was used; please try again later."),
-    "DAILY_LIMIT": lambda f: _("What visitors without an account may use of this today is used up: sign in, or try again after "
-                               "%(time)s. Nothing was started and nothing was used.", time=moment(f["retry_at"]))
+    "DAILY_LIMIT": lambda f: _("What visitors without an account may ask of %(service)s today is used up: sign in, or try again "
+                               "after %(time)s. Nothing was started and nothing was used.", **_metered(f))
     if f.get("guests") else
-    _("What this site may use of this service in a day is used up. Please try again after %(time)s. Nothing was started and "
-      "nothing was used.", time=moment(f["retry_at"])),
+    _("What this site may ask of %(service)s in a day is used up. Please try again after %(time)s. Nothing was started and "
+      "nothing was used.", **_metered(f)),
     "CSRF": lambda f: _("This page was opened before you signed in or out, or came from elsewhere. Nothing was started; please "
                         "press the button again."),
     "INSUFFICIENT_POINTS": lambda f: ngettext(
@@ -175,6 +175,12 @@ _REFUSALS = {
     "BAD_REQUEST": lambda f: _("The request could not be read. Nothing was stored and no points were used; please go back and try "
                                "again."),
 }
+
+
+def _metered(facts):
+    """Whose allowance it is, and when it is renewed."""
+    return {"service": in_language(facts.get("service"), language()) or _("this service"),
+            "time": moment(facts.get("retry_at")) or "?"}
 
 
 def field_errors(error):
@@ -434,8 +440,8 @@ _ERRORS = {
     "INSUFFICIENT_POINTS": lambda f: _("Your points no longer sufficed when the work began to cost."),
     "UPSTREAM_UNAVAILABLE": lambda f: _("The service at %(host)s did not answer. Please try again later.",
                                         host=f.get("host", "?")),
-    "DAILY_LIMIT": lambda f: _("What this site may use of the service in a day is used up. Please try again after %(time)s.",
-                               time=moment(f.get("retry_at")) or "?"),
+    "DAILY_LIMIT": lambda f: _("What this site may ask of %(service)s in a day is used up. Please try again after %(time)s.",
+                               **_metered(f)),
     "KIND_GONE": lambda f: _("This site has changed and no longer offers this as it was asked for."),
     "AI_UNAVAILABLE": lambda f: _("The AI did not answer. Please try again later."),
     "STORAGE_UNAVAILABLE": lambda f: _("The server could not store anything. Please try again later."),

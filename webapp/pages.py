@@ -71,8 +71,8 @@ def submit(kind):
     """Whatever it raises, ``_error`` gives the form back with what was filled in."""
     known = web.kind_named(kind)
     raw, files = web.received(known)
-    if request.form.get("sample") and known.sample:
-        files = {known.upload_field: _sample(known)}
+    if request.form.get("sample") and known.sample:  # instead of whatever was filled in
+        raw, files = {}, {known.upload_field: _sample(known)}
     submission = web.submit(known, raw, files, form_key=request.form.get("form_key", ""),
                             shown_price=request.form.get("price"))
     recovery.expire_now_and_then(current_app.settings.retention_days)
@@ -414,9 +414,13 @@ def _stages(kind, row):
 
 
 def _receipt(kind, row):
-    lines, who = [], messages.reader(row, web.viewer_id())
+    lines, begun, who = [], set(), messages.reader(row, web.viewer_id())
     for event in jobs.events(row["id"]):
         text = messages.event_sentence(kind, event, who)
+        if event["event"] == "progress":
+            if (event["attempt"], text) in begun:
+                continue
+            begun.add((event["attempt"], text))
         if event["event"] in ("charged", "refunded", "settled", "unknown") and row["user_id"] != web.viewer_id():
             continue
         if text and (not lines or lines[-1]["text"] != text):

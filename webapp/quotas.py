@@ -14,7 +14,7 @@ from webapp.errors import DailyLimit
 
 @dataclass(frozen=True)
 class Standing:
-    """A quota today. ``cap``: units a day, 0 for none; guests get half of it. ``resets_at``: UTC, as our JSON's text."""
+    """A quota today. ``service``: what people call whom it is of. ``cap``: units a day, 0 for none; guests get half of it. ``resets_at``: UTC, as our JSON's text."""
 
     day: str
     resets_at: str
@@ -23,6 +23,7 @@ class Standing:
     spent: int
     spent_by_guests: int
     exhausted: bool
+    service: object = None
 
     def refuse_over_cap(self, is_guest, units=1):
         """Raise ``DailyLimit`` where ``units`` more would be more than the site's own cap."""
@@ -32,7 +33,7 @@ class Standing:
             raise self.limit(guests=True)
 
     def limit(self, guests=False, exhausted=False):
-        return DailyLimit(guests=guests, exhausted=exhausted, retry_at=self.resets_at,
+        return DailyLimit(service=self.service, guests=guests, exhausted=exhausted, retry_at=self.resets_at,
                           retry_after_seconds=self.resets_in_seconds)
 
 
@@ -41,7 +42,7 @@ def standing(quota, cap):
     day, resets_at, seconds = _today(quota.time_zone)
     row = db.one("SELECT * FROM quota_days WHERE quota = ? AND day = ?", (quota.name, day))
     spent = (row["spent"], row["spent_by_guests"], row["exhausted_at"] is not None) if row else (0, 0, False)
-    return Standing(day, resets_at, seconds, cap, *spent)
+    return Standing(day, resets_at, seconds, cap, *spent, service=quota.service)
 
 
 @db.verb

@@ -177,12 +177,15 @@ class JobContext(InputContext):
 class Quota:
     """The daily allowance of a metered service that a kind asks. ``setting``: the name of the kind's setting, a whole
     number, that caps the units of a day (0: no cap; guests get half of it); ``time_zone``: whose midnight renews it,
-    such as ``America/Los_Angeles``; ``used``: a function of params, whether work with these spends of it."""
+    such as ``America/Los_Angeles``; ``used``: a function of params, whether work with these spends of it; ``least``:
+    the units without which work cannot even begin to be of use; ``service``: what people call it."""
 
     name: str
     setting: str
     time_zone: str = "UTC"
     used: Callable[[Any], bool] = lambda params: True
+    least: int = 1
+    service: Text | None = None
 
 
 @dataclass(frozen=True)

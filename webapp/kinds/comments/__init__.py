@@ -50,10 +50,8 @@ class Params(BaseModel, extra="forbid"):
     include_replies: bool = Field(True, title="Include replies",
                                   json_schema_extra={"advanced": True, "ja": {"title": "返信も含める"}})
     lang: Literal["en", "ja"] | None = Field(
-        None, title="Language of the report", description="Empty: yours.",
-        json_schema_extra={"advanced": True, "labels": {"en": "English", "ja": "日本語"},
-                           "ja": {"title": "レポートの言語", "description": "空欄なら表示中の言語。",
-                                  "labels": {"en": "English", "ja": "日本語"}}})
+        None, title="Language", description="Makes no difference to a report: its page is in each reader's own language.",
+        json_schema_extra={"form": False})
 
     @field_validator("video", mode="before")
     @classmethod
@@ -238,6 +236,7 @@ KIND = Kind(
                             r"https?://[A-Za-z0-9.\[\]:-]+/?"),
         "YOUTUBE_UNITS_PER_DAY": (10_000, "units of that API's quota that a day may use (guests half); 0: no cap"),
     },
-    quota=Quota("youtube", setting="YOUTUBE_UNITS_PER_DAY", time_zone="America/Los_Angeles", used=_is_video),
+    quota=Quota("youtube", setting="YOUTUBE_UNITS_PER_DAY", time_zone="America/Los_Angeles", used=_is_video,
+                least=2, service="YouTube"),  # the video, and a first page
     sample="sample.csv", rows=ROWS,
 )

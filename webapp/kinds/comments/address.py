@@ -110,7 +110,7 @@ def _bare(text):
         return text
     if re.fullmatch(r"@[\w.-]{3,60}|UC[\w-]{22}", text):
         raise NotAVideo("channel")
-    if re.fullmatch(r"(?:PL|UU|LL|RD|OLAK5uy_)[A-Za-z0-9_-]{12,60}", text):
+    if re.fullmatch(r"(?:PL|UU|LL|RD|OLAK5uy_)[A-Za-z0-9_-]{12,60}|PL[A-Za-z0-9_-]{0,8}", text):
         raise NotAVideo("playlist")
     if re.fullmatch(r"[A-Za-z0-9_-]{8,14}", text):
         raise NotAVideo("cut_off")
@@ -148,6 +148,8 @@ def _id_in(address, depth=0):
     path, query = _ascii(parts.path), parts.query
     if path in ("", "/") and parts.fragment.startswith("/"):  # of the mobile site, once
         path, _, query = parts.fragment.partition("?")
+    elif re.match(r"[?!]?v=", parts.fragment):  # of the player, once
+        query += "&" + parts.fragment.lstrip("?!")
     segments = [segment for segment in path.split("/") if segment]
     values = _parameters(query)
     for name in _LEADING:
@@ -165,7 +167,7 @@ def _leads(host, segments):
 def _parameters(query):
     """The first value of each name. Some write ``;`` or a second ``?`` for ``&``."""
     try:
-        return {name: given[0] for name, given in
+        return {name.lower(): given[0] for name, given in
                 parse_qs(re.sub(r"[;?]", "&", query), max_num_fields=PARAMETERS_MAX).items()}
     except ValueError:
         return {}

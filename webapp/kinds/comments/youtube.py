@@ -101,7 +101,7 @@ def fetch(job: JobContext, video: str, *, cap: int, order: str, replies: bool, o
     stopped = stopped or ("repeated_page" if api.went_in_circles else None)
     if not kept.count:
         raise _nothing_said(facts)
-    units = facts["units"] + kept.units
+    units = facts["units"] + kept.units + api.wasted
     return Fetched(_of_report(facts), kept.threads(), {
         "reported": facts["comments"], "replies_missing": kept.missing if replies and kept.room else 0,
         "partial": stopped is not None, "stopped": stopped, "units": units, "fetched_at": facts["fetched_at"],
@@ -195,6 +195,7 @@ class _Api:
         self._root = job.settings["YOUTUBE_API_URL"].rstrip("/") + "/youtube/v3/"
         self._author_key = bytes.fromhex(job.step("author key", lambda: secrets.token_hex(16)))
         self.went_in_circles = False
+        self.wasted = 0     # units of this attempt on what brought nothing
         self._video = None
 
     # -------------------------------------------------------------------------------- what is asked
@@ -328,11 +329,16 @@ class _Api:
                 if response.status == 200 and isinstance(answer, dict) and isinstance(answer.get("items", []), list) \
                         and "error" not in answer:
                     return answer, units
-                passes, trouble = self._judge(response, answer)
+                try:
+                    passes, trouble = self._judge(response, answer)
+                except BaseException:
+                    self.wasted += units
+                    raise
                 pause = pause if passes else None
                 wait = _retry_after(response)
                 cache_seconds = ANEW_SECONDS if response.status == 200 else cache_seconds
             if pause is None:
+                self.wasted += units
                 raise _upstream(trouble)
             time.sleep(max(wait, pause * random.uniform(.5, 1.5)))
         raise AssertionError("the last pause is None")
