@@ -1,28 +1,23 @@
-"""Laws of the kind ``comments``: what is read from a file, what is refused, what the report says."""
+"""Laws of the kind ``comments``: what is read from a file, what is refused, what its process answers."""
 import csv
 import json
 import math
 import re
-import statistics
 import subprocess
 import sys
 import time
 import zipfile
 from pathlib import Path
 
-import jinja2
 import pytest
 from pydantic import ValidationError
 
 from webapp.kinds import Refuse, Upload, comments
 from webapp.kinds.comments.analysis import json_comments
-from webapp.kinds.comments.analysis import report as reporting
-from webapp.kinds.comments.analysis import scoring
 from webapp.kinds.comments.analysis.fields import Comment, clean, likes_of, time_of
 from webapp.kinds.comments.analysis.reading import Reading, Unreadable
 
 HOME = Path(comments.__file__).parent
-ROOT = HOME.parents[1]
 
 
 def read(tmp_path, content, name="file.txt", encoding="utf-8", max_rows=50_000):
@@ -490,103 +485,6 @@ def test_a_file_of_replies_without_replies_is_refused(tmp_path):
     assert answer["refusal"]["code"] == "NO_COMMENTS"
 
 
-# --- the report's arithmetic --------------------------------------------------------------------
-
-def test_every_figure_agrees_with_the_rows(tmp_path):
-    source = list(csv.DictReader((HOME / "sample.csv").read_text("utf-8").splitlines()))
-    data = [{"text": one["text"], "likes": n % 7, "timestamp": 1_700_000_000 + n * 86_400} for n, one in enumerate(source)]
-    report, rows = reported(tmp_path, json.dumps(data), "x.json")
-    scored = [row for row in rows if row[2]]
-    scores = [row[3] for row in scored]
-    polarity, coverage = report["polarity"], report["coverage"]
-    assert coverage["analysed"] == len(rows) == len(source) and coverage["scored"] == len(scored)
-    for label in ("positive", "neutral", "negative"):
-        mine = [row for row in scored if row[2] == label]
-        assert polarity["counts"][label] == len(mine)
-        assert polarity["shares"][label] == pytest.approx(len(mine) / len(scored), abs=1e-4)
-        assert polarity["like_weighted"][label] == pytest.approx(
-            sum(1 + row[5] for row in mine) / sum(1 + row[5] for row in scored), abs=1e-4)
-    mean, reach = statistics.mean(scores), 1.96 * statistics.stdev(scores) / math.sqrt(len(scores))
-    assert polarity["mean"] == pytest.approx(mean, abs=2e-4)
-    assert polarity["interval"] == pytest.approx([mean - reach, mean + reach], abs=5e-4)
-    assert sum(one["count"] for one in report["emotions"]) == sum(bool(row[4]) for row in scored)
-    assert sum(one["count"] for one in report["histogram"]) == len(scored)
-    for one in report["histogram"][1:-1]:
-        assert one["count"] == sum(one["from"] <= score < one["to"] for score in scores)
-    assert coverage["by_language"] == dict(sorted(
-        ((language, sum(row[1] == language for row in rows)) for language in {row[1] for row in rows}),
-        key=lambda one: (-one[1], one[0])))
-    bins = report["timeline"]["bins"]
-    assert sum(one["count"] for one in bins) == len(rows) and sum(one["scored"] for one in bins) == len(scored)
-    first = [row[3] for row in scored if bins[0]["start"] <= row[6] < bins[1]["start"]]
-    assert bins[0]["mean"] == pytest.approx(statistics.mean(first), abs=2e-4)
-    assert (coverage["from"], coverage["to"]) == (rows[0][6], rows[-1][6])
-
-
-def made(*entries):
-    """A report over (text, score[, likes, at])."""
-    one = reporting.Report("m", "1")
-    for text, score, *more in entries:
-        label = "" if score is None else "positive" if score > .25 else "negative" if score < -.25 else "neutral"
-        one.add(Comment(text, *more), scoring.Scored("en", label, score, "joy" if label else ""),
-                lambda text, language: text.lower().split())
-    return one.result({}, {}, {"reported": 0, "in_file": 0, "replies_missing": None}, [])
-
-
-@pytest.mark.parametrize("scores, code", [
-    ([.9, .9, -.9], "mostly_positive"), ([-.9, -.9, .9], "mostly_negative"), ([0, 0, .9], "mostly_neutral"),
-    ([.9] * 4 + [-.9] * 2 + [0] * 3, "more_positive"), ([-.9] * 4 + [.9] * 2 + [0] * 3, "more_negative"),
-    ([.9] * 10 + [-.9] * 10 + [0] * 3, "mixed"), ([None], "nothing_scored")])
-def test_the_headline_says_what_prevails(scores, code):
-    assert made(*((f"t{n}", score) for n, score in enumerate(scores)))["headline"]["code"] == code
-
-
-@pytest.mark.parametrize("many, few", [(29, True), (30, False)])
-def test_fewer_than_thirty_scored_comments_are_warned_about(many, few):
-    assert made(*((f"t{n}", .5) for n in range(many)))["polarity"]["few"] is few
-
-
-def test_one_comment_has_a_mean_but_no_interval():
-    polarity = made(("t", .5))["polarity"]
-    assert polarity["mean"] == .5 and polarity["interval"] is None and polarity["like_weighted"] is None
-
-
-def test_a_word_of_one_side_is_found_on_that_side_and_spam_counts_once():
-    found = made(*[(f"crash again {n}", -.8) for n in range(9)], *[(f"lovely again {n}", .8) for n in range(9)],
-                 *[("spam spam", .8)] * 50)["keywords"]
-    assert found["negative"][0]["word"] == "crash" and found["positive"][0]["word"] == "lovely"
-    assert not {"again", "spam"} & {one["word"] for side in found.values() for one in side}
-
-
-def test_the_memory_for_words_is_bounded(monkeypatch):
-    monkeypatch.setattr(reporting, "WORDS_HELD_MAX", 50)
-    one = reporting.Report("m", "1")
-    for n in range(500):
-        one.add(Comment(f"crash w{n} v{n}"), scoring.Scored("en", "negative", -.5, ""), lambda text, _: text.split())
-        assert len(one.words) <= 50
-    assert ("en", "crash") in one.words
-
-
-def test_times_of_the_video_are_counted_once_a_comment_and_clock_times_are_not():
-    times = made(("1:23 and 1:23 wow", .5), ("at １：２３", -.5), ("1:02:03 yes", .1), ("see 1:02:03", .3),
-                 ("at 8:30 pm", 0), ("by 8:30 pm", 0), ("12:345 2:1 1:2:3", 0))["times"]
-    assert times == [{"time": "1:23", "seconds": 83, "comments": 2, "mean": 0.0},
-                     {"time": "1:02:03", "seconds": 3723, "comments": 2, "mean": .2}]
-
-
-@pytest.mark.parametrize("days, coarse, unit", [
-    (0, False, "hour"), (2, False, "hour"), (3, False, "day"), (60, False, "day"), (61, False, "week"), (421, False, "month"),
-    (2000, False, "year"), (36_000, False, "year"), (3, True, "day"), (15, True, "week"), (61, True, "month"), (731, True, "year")])
-def test_the_timelines_bins_follow_the_span_and_include_empty_ones(days, coarse, unit):
-    one = reporting.Report("m", "1")
-    for at in (1_000_000_000, 1_000_000_000 + days * 86_400):
-        one.add(Comment("t", at=float(at)), scoring.Scored("en", "neutral", .1, ""), lambda *_: [])
-    line = one.result({}, {}, {"reported": 2, "in_file": 2, "replies_missing": None, "coarse": coarse}, [])["timeline"]
-    assert (line["unit"], line["coarse"]) == (unit, coarse) and len(line["bins"]) <= 101
-    assert sum(one["count"] for one in line["bins"]) == 2 and line["bins"][-1]["count"] >= 1
-    assert all(one["mean"] is None for one in line["bins"] if not one["count"])
-
-
 # --- the kind -----------------------------------------------------------------------------------
 
 class Context:
@@ -687,36 +585,6 @@ def test_the_child_needs_nothing_of_the_application():
         assert not re.search(r"^\s*(from|import) (webapp|flask|gevent|pydantic)\b", path.read_text(), re.M), path
 
 
-# --- the page -----------------------------------------------------------------------------------
-
-def page(result):
-    folders = jinja2.FileSystemLoader([ROOT / "templates", HOME])
-    env = jinja2.Environment(loader=folders, autoescape=True, undefined=jinja2.StrictUndefined)
-    return env.get_template("result.html").render(
-        result=result, job={"links": {"self": "/api/jobs/1"}}, lang="en", _=lambda text, **more: text % more if more else text)
-
-
-def test_the_page_shows_the_figures_links_the_exports_and_escapes_the_comments(tmp_path):
-    nasty = "<script>alert(1)</script> Thank you, I love \"this\" video <img src=x onerror=alert(1)>"
-    data = YT_DLP | {"title": "<b>t</b>", "comments": [
-        {"id": str(n), "parent": "root", "text": f"{nasty} 1:23 {n}", "timestamp": 1_700_000_000 + n} for n in range(40)]}
-    result, _ = reported(tmp_path, json.dumps(data), "x.info.json")
-    html = page(result)
-    assert "Mostly positive: 40 of 40 scored comments." in html and "estimates" in html
-    assert "/api/jobs/1/export.csv" in html and "/api/jobs/1/export.json" in html
-    assert "<script" not in html and "<img" not in html and "&lt;script&gt;" in html and "<b>t</b>" not in html
-    assert " style=" not in html and not re.search(r"\son\w+=", re.sub(r"&lt;.*?&gt;", "", html))
-
-
-def test_every_picture_of_the_page_has_words_and_every_empty_chart_says_so(tmp_path):
-    html = page(reported(tmp_path, "I love it\nI hate it", "x.txt")[0])
-    assert "Fewer than 30" in html and "The file gives no dates." in html and "No time is named twice." in html
-    for picture in re.findall(r"<svg.*?</svg>", html, re.S):
-        assert 'aria-hidden="true"' in picture or ('role="img"' in picture and "<title>" in picture)
-    html = page(reported(tmp_path, "한국어 댓글입니다", "x.txt")[0])
-    assert "No comment could be scored" in html and "No emotions were found." in html
-
-
 # --- size ---------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("shape", ["emoji.json", "half-width kana.csv"])
@@ -738,6 +606,16 @@ def test_the_largest_upload_is_checked_quickly_and_in_little_memory(tmp_path, sh
     assert peak_mb < 110 and seconds < 10
 
 
+@pytest.fixture(scope="module")
+def usual_seconds(tmp_path_factory):
+    """What this machine takes for an ordinary file of some megabytes: 100,000 rows."""
+    start = time.process_time()
+    found = texts(tmp_path_factory.mktemp("usual"), "text,likes\n" + "an ordinary comment about a song,3\n" * 100_000, "usual.csv",
+                  max_rows=100_000)
+    assert len(found) == 100_000
+    return time.process_time() - start
+
+
 @pytest.mark.parametrize("name, content", [
     ("names.csv", ",".join(f"name{n}" for n in range(900)) + "\n" + ("word," * 899 + "word\n") * 40),
     ("digits.csv", "a,b\n" + ("1" * 8_000 + "x,2\n") * 30),
@@ -750,10 +628,10 @@ def test_the_largest_upload_is_checked_quickly_and_in_little_memory(tmp_path, sh
     ("empty rows.csv", "text,b\n" + ",\n" * 900_000), ("empty entries.json", "[" + '{"text": ""},' * 299_999 + "{}]"),
     ("quotes.csv", "text,b\n" + '"\n"x,\n' * 400_000),
 ], ids=lambda value: value if len(value) < 30 else "")
-def test_a_hostile_file_takes_no_longer_than_its_size_warrants(tmp_path, name, content):
+def test_a_hostile_file_takes_no_longer_than_its_size_warrants(tmp_path, usual_seconds, name, content):
     start = time.process_time()
     try:
         texts(tmp_path, content, name)
     except Unreadable:
         pass
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 6 * usual_seconds

@@ -14,7 +14,8 @@ from webapp.errors import DailyLimit
 
 @dataclass(frozen=True)
 class Standing:
-    """A quota today. ``service``: what people call whom it is of. ``cap``: units a day, 0 for none; guests get half of it. ``resets_at``: UTC, as our JSON's text."""
+    """A quota today. ``cap``: units a day, 0 for none; guests get half of it. ``resets_at``: UTC, as our JSON's text.
+    ``service``: what people call whom it is of."""
 
     day: str
     resets_at: str

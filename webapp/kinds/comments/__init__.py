@@ -51,7 +51,8 @@ class Params(BaseModel, extra="forbid"):
                                   json_schema_extra={"advanced": True, "ja": {"title": "返信も含める"}})
     lang: Literal["en", "ja"] | None = Field(
         None, title="Language", description="Makes no difference to a report: its page is in each reader's own language.",
-        json_schema_extra={"form": False})
+        json_schema_extra={"form": False, "ja": {
+            "title": "言語", "description": "レポートには影響しません。読む人それぞれの言語で表示されます。"}})
 
     @field_validator("video", mode="before")
     @classmethod

@@ -52,7 +52,7 @@ def _arguments(arguments):
     parser.add_argument("--max-rows", type=int, default=50_000)
     parser.add_argument("--options", default="{}", help="JSON: max_comments, order, include_replies; null: not applied")
     parser.add_argument("--about", default="{}",
-                        help="JSON: source, coverage, notes; what is known of the comments beside the file, and said of it")
+                        help="JSON: source, coverage, notes; what is known of the comments beside the file")
     return parser.parse_args(arguments)
 
 

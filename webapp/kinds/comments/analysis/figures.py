@@ -21,8 +21,8 @@ FORMULAS = {
     "percentiles": "nearest rank: the smallest value with at least p % of the values at or below it",
     "z": "log-odds with an informative Dirichlet prior (Monroe, Colaresi & Quinn 2008, eq. 16-22), the comment as "
          "the unit; positive: more common in positive comments",
-    "groups": "Jaccard's index of the sets of words (pairs of characters in Japanese) at 0.65 and above with the group's "
-              "first text; of questions and requests 0.6",
+    "groups": "Jaccard's index of the sets of words (pairs of characters in Japanese) at 0.65 and above with the "
+              "group's first text; of questions and requests 0.6",
     "spam": "the same text five times or more, at most one author for three copies",
 }
 _LATIN_WORD = re.compile("[a-z\u00df-\u00f6\u00f8-\u024f][a-z\u00df-\u00f6\u00f8-\u024f']*")
@@ -50,13 +50,15 @@ def statistics(report, result, groups, asked):
         "language_by_label": _crossed(report.languages), "emotion_by_label": _crossed(report.emotions),
         "place_by_label": _crossed(report.places),
         "asks": {kind or "none": count for kind, count in sorted(report.asking.items())},
-        "scores": _distribution(report.scores), "likes": _likes(report.likes), "characters": _distribution(report.lengths),
+        "scores": _distribution(report.scores), "likes": _likes(report.likes),
+        "characters": _distribution(report.lengths),
         **_calendar(report),
         "words": report.words.table(WORDS_MAX), "pairs": report.pairs.table(WORDS_MAX),
         "groups": groups[:LIST_MAX], "moments": report.moments.table(1, LIST_MAX),
         "questions": asked["question"][:LIST_MAX], "requests": asked["request"][:LIST_MAX],
     }
-    return _fitting(table, {"groups": len(groups), "questions": len(asked["question"]), "requests": len(asked["request"])})
+    return _fitting(table, {"groups": len(groups), "questions": len(asked["question"]),
+                            "requests": len(asked["request"])})
 
 
 def _crossed(counts):
@@ -75,7 +77,8 @@ def _distribution(values):
     mean = sum(ordered) / n
     spread = (sum((value - mean) ** 2 for value in ordered) / (n - 1)) ** 0.5 if n > 1 else None
     return {"n": n, "mean": round(mean, 4), "deviation": None if spread is None else round(spread, 4),
-            "least": ordered[0], "most": ordered[-1], "percentiles": {str(p): percentile(ordered, p) for p in PERCENTILES}}
+            "least": ordered[0], "most": ordered[-1],
+            "percentiles": {str(p): percentile(ordered, p) for p in PERCENTILES}}
 
 
 def _likes(likes):
@@ -97,7 +100,8 @@ def _calendar(report):
     count_into(weekdays, (at.weekday() for at in moments), report.moods)
     count_into(days, (at.date().isoformat() for at in moments), report.moods)
     return {name: [{key: n, **told(entry)} for n, entry in sorted(table.items())[-DAYS_MAX:]] if moments else []
-            for name, key, table in (("hours", "hour", hours), ("weekdays", "weekday", weekdays), ("days", "date", days))}
+            for name, key, table in (("hours", "hour", hours), ("weekdays", "weekday", weekdays),
+                                     ("days", "date", days))}
 
 
 def _fitting(table, known):

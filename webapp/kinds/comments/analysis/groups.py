@@ -20,8 +20,9 @@ COMPARED_MAX = 24           # groups that one text is compared with: what bounds
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 # Scripts without spaces: Thai, kana, Chinese characters.
-_DENSE = re.compile("[\u0e00-\u0e7f\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-_DENSE_RUN = re.compile("[\u0e00-\u0e7f\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+|[^\u0e00-\u0e7f\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
+_DENSE_RANGES = "\u0e00-\u0e7f\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+_DENSE = re.compile(f"[{_DENSE_RANGES}]")
+_DENSE_RUN = re.compile(f"[{_DENSE_RANGES}]+|[^{_DENSE_RANGES}]+")
 _DRAWN_OUT = re.compile(r"([^\d\s])\1+")
 _DRAWN_OUT_KANA = re.compile("[ーｰ〜~ぁぃぅぇぉっ]")
 _NEGATIONS = frozenset("not no never cannot without dont doesnt didnt isnt wasnt cant wont aint".split())
@@ -66,15 +67,20 @@ def _read(word: str) -> tuple[str, tuple[int, ...], bool]:
         pieces = _pairs(word)
         return word, tuple(zlib.crc32(piece.encode()) for piece in pieces), bool(_NEGATION.search(word))
     spelled = _SPELLED.get(word) or _ENDINGS.sub("", word)
+    negates = spelled in _NEGATIONS or spelled.endswith("n't")
     short = _DRAWN_OUT.sub(r"\1", spelled)
-    return short if short in FILLERS else spelled, (zlib.crc32(short.encode()),), spelled in _NEGATIONS or spelled.endswith("n't")
+    return short if short in FILLERS else spelled, (zlib.crc32(short.encode()),), negates
 
 
 def _pairs(word: str) -> list[str]:
     pairs = []
     for run in _DENSE_RUN.findall(_DRAWN_OUT.sub(r"\1", _DRAWN_OUT_KANA.sub("", word))):
-        if run not in _LAUGHS:
-            pairs += [run[place:place + 2] for place in range(max(1, len(run) - 1))] if _DENSE.match(run) else [run]
+        if run in _LAUGHS:
+            continue
+        if _DENSE.match(run):
+            pairs += [run[place:place + 2] for place in range(max(1, len(run) - 1))]
+        else:
+            pairs.append(run)
     return pairs
 
 

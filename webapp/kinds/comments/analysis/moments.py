@@ -48,6 +48,7 @@ class Moments:
         of those comments, or None."""
         ranked = sorted(((at, *entry) for at, entry in self._held.items() if entry[0] >= least),
                         key=lambda one: (-one[1], one[0]))[:most]
-        return [{"time": clock(at), "seconds": at, "comments": count, "mean": round(total / scored, 3) if scored else None,
+        return [{"time": clock(at), "seconds": at, "comments": count,
+                 "mean": round(total / scored, 3) if scored else None,
                  "quote": saying.text, "language": saying.language, "likes": likes}
                 for at, count, scored, total, likes, saying in ranked]

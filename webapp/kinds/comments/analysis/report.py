@@ -102,11 +102,12 @@ class Report:
         into the counts here; ``notes``: ``{"code", "count"}`` each."""
         polarity, emotions = self._polarity(), self._emotions()
         copies = [one.count for one in self.sayings.values()]
+        repeated = self.analysed - len(copies)
         return {
             "source": source, "options": options,
             "headline": {**headline(polarity["counts"]), "emotions": _above_all(emotions),
                          "topics": self.words.topics(TOPICS_MAX),
-                         "asking": self.asking["question"] + self.asking["request"]},
+                         "asking": self.asking["question"] + self.asking["request"], "asked": self._asked_most()},
             "coverage": self._coverage(coverage, notes),
             "polarity": polarity, "emotions": emotions,
             "timeline": timeline(self.times, self.moods, coverage.get("coarse", False)),
@@ -118,10 +119,17 @@ class Report:
                        if one["count"] >= GROUP_COMMENTS_MIN and one["words"] >= GROUP_WORDS_MIN][:GROUPS_MAX],
             "asks": {kind: {"comments": self.asking[kind], "top": self._asked[kind][:ASKS_MAX]}
                      for kind in ("question", "request")},
-            "duplicates": {"count": self.analysed - len(copies), "share": share(self.analysed - len(copies), self.analysed),
+            "duplicates": {"count": repeated, "share": share(repeated, self.analysed),
                            "most_repeated": max(copies) if max(copies, default=1) > 1 else 0},
             "method": self.method, "version": self.version,
         }
+
+    def _asked_most(self):
+        """What so many ask that it belongs into the first sentence, or None."""
+        top = max((one for found in self._asked.values() for one in found), key=lambda one: one["count"], default=None)
+        if top is None or top["count"] < GROUP_COMMENTS_MIN:
+            return None
+        return {name: top[name] for name in ("text", "language", "count")}
 
     def statistics(self, result):
         """More than a page can show, for people who go on calculating; see ``figures.statistics``."""

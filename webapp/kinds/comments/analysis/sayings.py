@@ -7,7 +7,7 @@ import unicodedata
 from hashlib import blake2b
 from heapq import nsmallest
 
-from . import asks, groups
+from . import groups
 
 EXCERPT_CHARACTERS_MAX = 240
 EXAMPLES_MAX = 5
@@ -15,24 +15,27 @@ EXAMPLES_CONSIDERED = 60
 EXAMPLES_ALIKE_MAX = 0.5        # more alike than this is the same example again
 EXAMPLE_STRENGTH_MIN = 0.6      # of the strongest: variety is no reason to show a weak one
 ASKS_ALIKE_FROM = 0.6
+ENDING_CHARACTERS_MAX = 30
 # One text word for word this often, by at most one author for so many copies, is spam.
 SPAM_COPIES_MIN = 5
 SPAM_COPIES_AN_AUTHOR = 3
 
 _ASK_FILLERS = groups.FILLERS | frozenset(
-    "what which where when who how why do does did can could would will should you your we me us please know tell anyone "
-    "someone anybody there here be been get got have has for on in at with by from make made new some any if name called "
-    "title love see like want need more hope maybe also again one".split())
+    "what which where when who how why do does did can could would will should you your we me us please know tell "
+    "anyone someone anybody there here be been get got have has for on in at with by from make made new some any "
+    "if name called title love see like want need more hope maybe also again one".split())
 _ASK_ENDINGS = re.compile(
     r"(?:を|って|は|が|も|の)*(?:教えて|おしえて|お願い(?:し|いたし|致し)|希望|知りたい|ほしい|欲しい|して|(?:くだ|下)さい|ください|なん|何)*"
-    r"(?:でしょうか|ですか|ますか|ませんか|ください|下さい|です|ます|かな|の|か|ね|よ)*[?!。…\s]*$")
+    r"(?:でしょうか|ですか|ますか|ませんか|ください|下さい|です|ます|かな|の|か|ね|よ)*$")
+_SIGNS_AT_END = re.compile(r"[\W_]+$")
 
 
 class Saying:
     """One distinct text. ``text``: its first characters; ``count``: how many comments are it; ``likes``: of all
     of them, None where unknown; ``authors``: numbers of those known."""
 
-    __slots__ = ("_text", "language", "label", "score", "emotion", "count", "likes", "authors", "features", "asked", "place")
+    __slots__ = ("_text", "language", "label", "score", "emotion", "count", "likes", "authors", "features", "asked",
+                 "place")
 
     def __init__(self, comment, scored, features, asked, place):
         self._text = shortened(" ".join(comment.text[:4 * EXCERPT_CHARACTERS_MAX].split())).encode("utf-8", "replace")
@@ -100,7 +103,10 @@ def asked(sayings, kind):
 def _asking_features(saying):
     sentence = groups.plain(saying.asked.sentence)
     if saying.language == "ja":
-        sentence = _ASK_ENDINGS.sub("", sentence) or sentence
+        bare = _SIGNS_AT_END.sub("", sentence)
+        # Only the end is searched: the pattern's time grows with the cube of the length.
+        ending = bare[-ENDING_CHARACTERS_MAX:]
+        sentence = bare[:len(bare) - len(ending)] + _ASK_ENDINGS.sub("", ending, count=1) or sentence
     return groups.features_of(sentence, _ASK_FILLERS)
 
 
