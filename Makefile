@@ -77,14 +77,15 @@ test: $(DEV)
 	fi; \
 	exit $$status
 
-# Two runs side by side, for both mostly wait: the browser's, whose words come when it has ended, and all else; in that
-# what kills servers is last, for it is about seconds, and by then has the machine to itself.
-BROWSER := $(wildcard tests/test_browser*.py)
+# Two runs side by side: the browser's, which mostly waits, with what only computes, and its words come when it has ended;
+# and all else; in that what kills servers is last, for it is about seconds, and by then has the machine to itself.
+BESIDE := $(wildcard tests/test_browser*.py tests/test_analysers*.py tests/test_comments.py tests/test_report*.py \
+	tests/test_uploads.py tests/test_video_address.py tests/test_schema.py)
 KILLING := $(wildcard tests/test_crash*.py)
 define both
 trap 'kill 0' INT TERM; \
-{ $(BIN)/python -m pytest -v -rs $(BROWSER) >.venv/browser.log 2>&1; status=$$?; echo; cat .venv/browser.log; exit $$status; } & \
-$(BIN)/python -m pytest -v -rs $(filter-out $(BROWSER) $(KILLING),$(wildcard tests/test_*.py)) $(KILLING); status=$$?; \
+{ $(BIN)/python -m pytest -v -rs $(BESIDE) >.venv/beside.log 2>&1; status=$$?; echo; cat .venv/beside.log; exit $$status; } & \
+$(BIN)/python -m pytest -v -rs $(filter-out $(BESIDE) $(KILLING),$(wildcard tests/test_*.py)) $(KILLING); status=$$?; \
 wait $$! || status=1
 endef
 

@@ -25,6 +25,8 @@ def find(text: str, spoken: str) -> Ask | None:
     """What the text asks for; a request before a question, otherwise the first. ``spoken``: the text's
     language; others than English and Japanese are not read."""
     judge = _JUDGES.get(spoken)
+    if text.lstrip().startswith(("@", "＠")):
+        return None     # said to another viewer
     text = text[:READ_CHARACTERS_MAX].replace("’", "'").replace("？", "?").replace("！", "!")
     if judge is None or not _WORTH_READING[spoken].search(text.lower()):
         return None
@@ -110,7 +112,8 @@ _EN_QUESTION = tuple(re.compile(pattern) for pattern in (
     r"far|often)\b"
     r".{0,80}\b(?:you|u|your|this|song|i|we)\b.*\?$",
     r"^(?:link|song|name|song name|price|app|title|music|bgm|source|location|recipe|size|model|brand|camera|"
-    r"specs|artist)(?: name)?\s*\?+$",
+    r"specs|artist)(?: name| link)?(?:\s*\?+|,? (?:please|pls|plz)\W*)$",
+    r"^(?:\w+ )?link\s*\?+$|^when(?: is| will be)?(?: the)? next (?:episode|video|part|one|season|upload)\b",
     r"\b(?:what|which|what's|whats) (?:is |are |was )?(?:the |this |that )?(?:name of (?:the|this|that) |"
     r"title of (?:the|this) )?"
     r"(?:song|music|track|app|font|camera|mic|microphone|software|keyboard|editor|game|movie|anime|brand|artist|"
@@ -146,6 +149,7 @@ _EN_NO_QUESTION = re.compile(
     r"are (?:they|the (?:chances|odds))|did i (?:just|do)|if\b)|"
     r"\b(?:do|can|could|did|don't|will|would) (?:you|u) (?:even|imagine|believe|see (?:it|that|this)|hear (?:it|"
     r"that)|feel|guys|know (?:what i|that|who)|think (?:he|she|they|it))\b|"
+    r"\b(?:can|could|will|would) (?:you|u) not\b|\bhow (?:are|is|can|do) (?:you|u|he|she) (?:be )?so\b|"
     r"\b(?:right|huh|eh|okay|ok|ya know|you know|isn't it|isn't he|ain't it|guess what|know what|so what|"
     r"you kidding|you serious|are you (?:ok|okay|crazy|dumb|kidding))\s*\?|"
     r"\bis (?:this|that|it) (?:even|not|a joke|heaven|real|real life|legal|the real)\b|\bcan we (?:all |just |"
@@ -174,18 +178,19 @@ _JA_REQUEST = re.compile(
     r"[てで](?:ください|下さい|くださ(?:ーい|い)|ほしい|欲しい|ほしかった|欲しかった|くれ(?:ませんか|ないかな|ないですか|たら嬉し|たらうれし|ると嬉し|るとうれし)|"
     r"もらえ(?:ますか|ませんか|ると|たら|ないで)|いただけ(?:ますか|ませんか|ると|たら|ない)|頂け(?:ますか|ませんか|ると|たら|ない)|もらいたい|いただきたい)|"
     r"お願い(?:します|いたします|致します|しまーす|しますm|です|っ|！|!|。|$)|おねがいします|(?:を|の|、|\s|編|版|化|投稿|回)希望(?:します|です|！|!|。|$|\s)|"
-    r"リクエスト(?:です|します|：|:)|"
+    r"リクエスト(?:です|します|：|:)|(?:字幕|英語字幕|日本語字幕|歌詞)(?:を|も)?(?:つけ|付け|入れ)て|"
     r"(?:続編|続き|第[2-9二三四五]弾|パート[2-9２-９]|part ?[2-9]|[2-9２-９二三]期|後編|次回|フル|full).{0,8}(?:はよ|はやく|早く|まだ|待って|楽しみに待|希望|"
     r"お願い|頼|ください|欲しい|ほしい|求む|見たい|みたい$|聴きたい|聞きたい)|"
     r"(?:動画|やつ|企画|コラボ|シリーズ|解説|カバー|回|配信)(?:も|を|が)?(?:出|作|撮|や|し|上げ|あげ|投稿し)?(?:って|て)?(?:見たい|みたい(?:です|！|!|。|$)|ほしい|"
     r"欲しい)(?!な人)|"
     r"(?:求む|キボンヌ)[！!。]*$|[てで](?:くれ|ー|え|よ)?頼む|頼みます")
 _JA_NO_REQUEST = re.compile(
-    r"頑張|がんば|ガンバ|気を(?:つけ|付け)|気をお|無理(?:し|せず|なさら|は)|大事に|大切に|幸せ|しあわせ|元気で|お元気|長生き|生きて|休んで|休ま|体調|ご自愛|安心し|"
+    r"頑張|がんば|ガンバ|気を(?:つけ|付け)|気をお|無理(?:し|せず|なさら|は)|大事に|大切に|幸せ|しあわせ|元気で|お元気|長生き|生きて|休んで|休ま|体調|ご自愛|安心し|皆さん|みなさん|みんな|(?:て|で)ほしいくらい|"
     r"よろしく|宜しく|許して|ゆるして|助けて|たすけて|救って|自信を|誇り|胸を張|負けないで|信じて|待ってて|結婚して|付き合って|"
     r"(?:見|聞|聴|読|登録し|遊びに来|覗い|チェックし)て(?:みて)?(?:ください|下さい|ほしい|欲しい)|私の(?:チャンネル|動画)|ログイン|結婚")
 _JA_TELL = re.compile(r"教えて|おしえて|(?:知り|しり)たい(?:です|！|!|。|$)|質問(?:です|があ|なのです|ですが)|詳細(?:希望|求む|お願い)|"
-                      r"(?:曲名|名前|値段|場所|リンク|タイトル)(?:を|は|が)?(?:知りたい|希望|求む|[?？]+$|なに|何)")
+                      r"(?:曲名|名前|値段|場所|リンク|タイトル)(?:を|は|が)?(?:知りたい|希望|求む|[?？]+$|なに|何)|"
+                      r"(?:何て|なんて|何の|なんの)(?:曲|歌)")
 _JA_QUESTION = re.compile(
     r"(?:です|ます|でした|ました|でしょう|ません|んだろう|だろう|のでしょう|たい)か(?:ね|な|ぁ|あ|ー|w|ｗ|笑)*[。.!?]*$|"
     r"(?:かな|かなぁ|かなあ|かしら|っけ|んだろ|んだろう|でしょうか)[。.?…]*$|(?:の|か|ん|る|た|い|は|って|何|なに|どこ|いつ|誰|だれ|どれ|ですか?)\?+$")
@@ -197,6 +202,7 @@ _JA_NO_QUESTION = re.compile(
     r"あたし)(?:だけ|のみ)|"
     r"(?:20[12]\d|今)年?(?:に|も|でも)?(?:なっても)?(?:見て|聞いて|聴いて)|みんな|皆さん?(?:は|も)|"
     # rhetorical
+    r"(?:さすが|流石).{0,4}(?:です|だ)ね|"
     r"(?:く|じゃ|では|ぢゃ)(?:ない|ね|ありません)|(?:く|じゃ|では)な(?:い|いです)か|と思(?:いません|わない)|ませんか(?:ね|ー)*[?。!]*$(?<!くれませんか)|"
     r"(?:天才|神|天使|女神|プロ|鬼|化け物|バケモノ|最高|奇跡|嘘|うそ|ウソ|マジ|まじ|本気|正気|アホ|バカ|馬鹿|夢)(?:なの|なん)?(?:です)?か(?:な)?(?:よ)?[?!。]*$|"
     r"(?:何|なん|なに)(?:だ|や|じゃ)?(?:これ|この|こ(?:の|れ)は|だよ|それ)|どうした(?:の|ん)?[?!。]*$|どういうこと|でしょ(?:う)?[?!]+$|だろ[?!]+$|"
@@ -227,7 +233,7 @@ _WORTH_READING = {
                      r"wh(?:at|ich)(?:'?s)? .{0,30}(?:song|music|track|app|font|camera|mic|software|keyboard|"
                      r"editor|game|movie|anime|brand|"
                      r"artist|beat)|(?:what|which|where|when|how) (?:is|are|do|did|does|can|could|should))\b|"
-                     r"^\W*(?:make|do|upload|create|next|bring|react|try|drop|(?:more|another|"
+                     r"^\W*(?:when next|(?:song|link|name)(?: name)?,? (?:please|pls|plz)|make|do|upload|create|next|bring|react|try|drop|(?:more|another|"
                      r"full) .{2,60}please)\b", re.M),
-    "ja": re.compile(r"[?か]|教え|おしえ|たい|ください|下さい|ほしい|欲しい|お?願い|ねがい|希望|求|リクエスト|続|パート|part|期|弾|っけ|もら|いただ|頂|"
+    "ja": re.compile(r"[?か]|教え|おしえ|たい|ください|下さい|ほしい|欲しい|お?願い|ねがい|希望|求|リクエスト|字幕|歌詞|(?:何|なん)[ての](?:曲|歌)|続|パート|part|期|弾|っけ|もら|いただ|頂|"
                      r"くれ|頼|質問|後編|次回|フル|full")}

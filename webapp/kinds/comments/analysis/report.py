@@ -17,11 +17,9 @@ from .words import LABELS, Words
 FEW = 30                        # fewer scored comments than this: say that the figures are shaky
 GROUPS_MAX = 8
 GROUP_COMMENTS_MIN = 3
-GROUP_WORDS_MIN = 2             # 'nice' from fifty people is a word, not a saying
 ASKS_MAX = 6
 MOMENTS_MAX = 10
 MOMENT_COMMENTS_MIN = 2
-TOPICS_MAX = 3
 # An emotion 'above all': held by so many scored comments; the second also by half as many as the first.
 EMOTION_COMMENTS_MIN = 3
 EMOTION_SHARE_MIN = 0.05
@@ -106,7 +104,6 @@ class Report:
         return {
             "source": source, "options": options,
             "headline": {**headline(polarity["counts"]), "emotions": _above_all(emotions),
-                         "topics": self.words.topics(TOPICS_MAX),
                          "asking": self.asking["question"] + self.asking["request"], "asked": self._asked_most()},
             "coverage": self._coverage(coverage, notes),
             "polarity": polarity, "emotions": emotions,
@@ -116,7 +113,7 @@ class Report:
             "examples": {label: sayings.strongest(self.sayings.values(), label) for label in ("positive", "negative")},
             "times": self.moments.table(MOMENT_COMMENTS_MIN, MOMENTS_MAX),
             "groups": [one for one in self._groups
-                       if one["count"] >= GROUP_COMMENTS_MIN and one["words"] >= GROUP_WORDS_MIN][:GROUPS_MAX],
+                       if one["count"] >= GROUP_COMMENTS_MIN][:GROUPS_MAX],
             "asks": {kind: {"comments": self.asking[kind], "top": self._asked[kind][:ASKS_MAX]}
                      for kind in ("question", "request")},
             "duplicates": {"count": repeated, "share": share(repeated, self.analysed),

@@ -13,7 +13,6 @@ EXCERPT_CHARACTERS_MAX = 240
 EXAMPLES_MAX = 5
 EXAMPLES_CONSIDERED = 60
 EXAMPLES_ALIKE_MAX = 0.5        # more alike than this is the same example again
-EXAMPLE_STRENGTH_MIN = 0.6      # of the strongest: variety is no reason to show a weak one
 ASKS_ALIKE_FROM = 0.6
 ENDING_CHARACTERS_MAX = 30
 # One text word for word this often, by at most one author for so many copies, is spam.
@@ -80,8 +79,7 @@ def shortened(text):
 def same(sayings):
     """Groups that say the same, a mapping each (see ``_told``), those of most comments first."""
     places = groups.cluster([one.features for one in sayings], [one.count for one in sayings])
-    return [{**_told([sayings[place] for place in members]), "words": len(sayings[members[0]].features)}
-            for members in places]
+    return [_told([sayings[place] for place in members]) for members in places]
 
 
 def asked(sayings, kind):
@@ -123,17 +121,15 @@ def _told(members):
 
 def strongest(sayings, label):
     """The strongest examples of a side: what can be read whole before a lone emoji or an essay, then score,
-    likes, order; no two alike, and an emotion not shown yet before one that was."""
+    likes, order; no two alike."""
     ranked = nsmallest(EXAMPLES_CONSIDERED, (one for one in sayings if one.label == label), key=_rank)
     chosen = []
     while ranked and len(chosen) < EXAMPLES_MAX:
-        shown = [one.emotion for one in chosen]
-        best = abs(ranked[0].score) * EXAMPLE_STRENGTH_MIN
-        one = min(ranked, key=lambda one: (_rank(one)[0], abs(one.score) < best, shown.count(one.emotion), _rank(one)))
+        one = ranked.pop(0)
         chosen.append(one)
-        ranked = [other for other in ranked if other is not one and not _alike(one, other)]
+        ranked = [other for other in ranked if not _alike(one, other)]
     return [{"text": one.text, "score": round(one.score, 3), "emotion": one.emotion, "likes": one.likes,
-             "language": one.language} for one in sorted(chosen, key=_rank)]
+             "language": one.language} for one in chosen]
 
 
 def _rank(saying):

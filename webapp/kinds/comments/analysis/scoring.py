@@ -70,7 +70,8 @@ def _scored(spoken: str, value: float, feeling: str) -> Scored:
     return Scored(spoken, label, round(value, 4), feeling)
 
 
-_JAPANESE_WORD = re.compile("[\u4e00-\u9fff\u3400-\u4dbf々]{2,}|[\u30a1-\u30faー]{2,}")
+# Not a run of kanji that is denied: 間違 of 間違いない would stand for its opposite.
+_JAPANESE_WORD = re.compile("[\u4e00-\u9fff\u3400-\u4dbf々]{2,}+(?!い?(?:な(?:い|かっ|く|し)|(?:じゃ|では|も)な|ありませ))|[\u30a1-\u30faー]{2,}")
 _LATIN_WORD = re.compile("[a-z\u00df-\u00f6\u00f8-\u024f][a-z\u00df-\u00f6\u00f8-\u024f']+[a-z\u00df-\u00f6\u00f8-\u024f]")
 # Words that say nothing about what a comment is about, those of every video's comments among them.
 _EMPTY_WORDS = frozenset((

@@ -6,9 +6,8 @@ KEYWORDS_MAX = 12
 HELD_MAX = 60_000               # beyond it rare words are forgotten, so that a hostile file cannot fill the memory
 WORD_CHARACTERS_MAX = 40
 KEYWORD_Z_MIN = 1.0             # a word worth showing; nothing is claimed to be proven
-KEYWORD_COMMENTS_MIN = 2
-TOPIC_COMMENTS_MIN = 3
-TOPIC_SHARE_MIN = 0.02
+KEYWORD_COMMENTS_MIN = 2, 3      # among few comments, and among many
+MANY_VOICES = 30
 PRIOR_COMMENTS = 100
 
 
@@ -38,17 +37,12 @@ class Words:
             z = log_odds(by, self.voices[language])
             side = "positive" if z > 0 else "negative"
             here = by[LABELS.index(side)]
-            if abs(z) >= KEYWORD_Z_MIN and here >= KEYWORD_COMMENTS_MIN:
+            many = sum(self.voices[language]) >= MANY_VOICES
+            if abs(z) >= KEYWORD_Z_MIN and here >= KEYWORD_COMMENTS_MIN[many]:
                 found[side].append({"word": word, "language": language, "comments": sum(by),
                                     "on_this_side": here, "z": round(abs(z), 2)})
         return {side: sorted(words, key=lambda one: (-one["z"], -one["comments"], one["word"]))[:KEYWORDS_MAX]
                 for side, words in found.items()}
-
-    def topics(self, most):
-        """The words that most comments hold, where that is more than a few."""
-        least = max(TOPIC_COMMENTS_MIN, TOPIC_SHARE_MIN * sum(map(sum, self.voices.values())))
-        return [{"word": one["word"], "language": one["language"], "comments": one["comments"]}
-                for one in self.table(most) if one["comments"] >= least]
 
     def table(self, most):
         """The ``most`` common words with their comments by label; ``z``: positive where they are more
