@@ -15,9 +15,9 @@ import pytest
 from pydantic import ValidationError
 
 from webapp.kinds import Refuse, Upload, comments
-from webapp.kinds.comments.analysis import json_comments
+from webapp.kinds.comments.analysis import json_comments, moments
 from webapp.kinds.comments.analysis import report as reporting
-from webapp.kinds.comments.analysis import scoring
+from webapp.kinds.comments.analysis import scoring, words
 from webapp.kinds.comments.analysis.fields import Comment, clean, likes_of, time_of
 from webapp.kinds.comments.analysis.reading import Reading, Unreadable
 
@@ -529,7 +529,7 @@ def made(*entries):
     for text, score, *more in entries:
         label = "" if score is None else "positive" if score > .25 else "negative" if score < -.25 else "neutral"
         one.add(Comment(text, *more), scoring.Scored("en", label, score, "joy" if label else ""),
-                lambda text, language: text.lower().split())
+                lambda text, language: text.lower().split(), None, moments.named(text))
     return one.result({}, {}, {"reported": 0, "in_file": 0, "replies_missing": None}, [])
 
 
@@ -559,19 +559,21 @@ def test_a_word_of_one_side_is_found_on_that_side_and_spam_counts_once():
 
 
 def test_the_memory_for_words_is_bounded(monkeypatch):
-    monkeypatch.setattr(reporting, "WORDS_HELD_MAX", 50)
+    monkeypatch.setattr(words, "HELD_MAX", 50)
     one = reporting.Report("m", "1")
     for n in range(500):
         one.add(Comment(f"crash w{n} v{n}"), scoring.Scored("en", "negative", -.5, ""), lambda text, _: text.split())
-        assert len(one.words) <= 50
-    assert ("en", "crash") in one.words
+        assert len(one.words.words) <= 50 and len(one.pairs.words) <= 50
+    assert ("en", "crash") in one.words.words
 
 
 def test_times_of_the_video_are_counted_once_a_comment_and_clock_times_are_not():
     times = made(("1:23 and 1:23 wow", .5), ("at １：２３", -.5), ("1:02:03 yes", .1), ("see 1:02:03", .3),
                  ("at 8:30 pm", 0), ("by 8:30 pm", 0), ("12:345 2:1 1:2:3", 0))["times"]
-    assert times == [{"time": "1:23", "seconds": 83, "comments": 2, "mean": 0.0},
-                     {"time": "1:02:03", "seconds": 3723, "comments": 2, "mean": .2}]
+    assert times == [{"time": "1:23", "seconds": 83, "comments": 2, "mean": 0.0, "quote": "1:23 and 1:23 wow",
+                      "language": "en", "likes": 0},
+                     {"time": "1:02:03", "seconds": 3723, "comments": 2, "mean": .2, "quote": "1:02:03 yes",
+                      "language": "en", "likes": 0}]
 
 
 @pytest.mark.parametrize("days, coarse, unit", [
@@ -702,7 +704,7 @@ def test_the_page_shows_the_figures_links_the_exports_and_escapes_the_comments(t
         {"id": str(n), "parent": "root", "text": f"{nasty} 1:23 {n}", "timestamp": 1_700_000_000 + n} for n in range(40)]}
     result, _ = reported(tmp_path, json.dumps(data), "x.info.json")
     html = page(result)
-    assert "Mostly positive: 40 of 40 scored comments." in html and "estimates" in html
+    assert "Mostly positive: 100% of 40 scored comments." in html and "estimates" in html
     assert "/api/jobs/1/export.csv" in html and "/api/jobs/1/export.json" in html
     assert "<script" not in html and "<img" not in html and "&lt;script&gt;" in html and "<b>t</b>" not in html
     assert " style=" not in html and not re.search(r"\son\w+=", re.sub(r"&lt;.*?&gt;", "", html))
