@@ -31,7 +31,7 @@ class Words:
                 counts[column] += 1
         floor = 1
         while len(self.words) > HELD_MAX:
-            self.words = {word: counts for word, counts in self.words.items() if sum(counts) > floor}
+            self.words = {word: by for word, by in self.words.items() if by[0] + by[1] + by[2] > floor}
             floor += 1
 
     def keywords(self):
