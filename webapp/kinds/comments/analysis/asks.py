@@ -103,7 +103,8 @@ _EN_NO_REQUEST = re.compile(
     r"\bkeep (?:it up|going|up)\b|\b(?:keep|continue) (?:up |with |doing )?(?:your|the|this|what)\b|\b(?:you|"
     r"u) (?:imagine|believe|hear me)\b")
 
-_EN_QUESTION = tuple(re.compile(pattern) for pattern in (
+# Only a text with a question mark can be one of these.
+_EN_MARKED_QUESTION = tuple(re.compile(pattern) for pattern in (
     _GREETING + r"(?:what|which|where|when|who|whose|how|why|what's|whats|where's|who's|when's|how's)\b.*\?",
     _GREETING + r"(?:do|does|did|are|is|was|were|can|could|will|would|have|has|should|shall|may|don't|isn't|"
                 r"aren't|won't)"
@@ -111,6 +112,8 @@ _EN_QUESTION = tuple(re.compile(pattern) for pattern in (
     r"\b(?:what|which|where|when|how) (?:is|are|do|did|does|was|can|could|should|would|will|much|many|long|old|"
     r"far|often)\b"
     r".{0,80}\b(?:you|u|your|this|song|i|we)\b.*\?$",
+))
+_EN_QUESTION = tuple(re.compile(pattern) for pattern in (
     r"^(?:link|song|name|song name|price|app|title|music|bgm|source|location|recipe|size|model|brand|camera|"
     r"specs|artist)(?: name| link)?(?:\s*\?+|,? (?:please|pls|plz)\W*)$",
     r"^(?:\w+ )?link\s*\?+$|^when(?: is| will be)?(?: the)? next (?:episode|video|part|one|season|upload)\b",
@@ -162,7 +165,7 @@ def _english(sentence):
     plain = sentence.lower()
     if (asked := _first(_EN_REQUEST, plain)) and not _EN_NO_REQUEST.search(plain):
         return "request", asked.start()
-    asked = _first(_EN_QUESTION, plain)
+    asked = "?" in plain and _first(_EN_MARKED_QUESTION, plain) or _first(_EN_QUESTION, plain)
     if not asked or len(plain[asked.start():].split()) > QUESTION_WORDS_MAX or _EN_NO_QUESTION.search(plain):
         return NOTHING
     return "question", asked.start()
@@ -188,7 +191,9 @@ _JA_NO_REQUEST = re.compile(
     r"頑張|がんば|ガンバ|気を(?:つけ|付け)|気をお|無理(?:し|せず|なさら|は)|大事に|大切に|幸せ|しあわせ|元気で|お元気|長生き|生きて|休んで|休ま|体調|ご自愛|安心し|皆さん|みなさん|みんな|(?:て|で)ほしいくらい|"
     r"よろしく|宜しく|許して|ゆるして|助けて|たすけて|救って|自信を|誇り|胸を張|負けないで|信じて|待ってて|結婚して|付き合って|"
     r"(?:見|聞|聴|読|登録し|遊びに来|覗い|チェックし)て(?:みて)?(?:ください|下さい|ほしい|欲しい)|私の(?:チャンネル|動画)|ログイン|結婚")
-_JA_TELL = re.compile(r"教えて|おしえて|(?:知り|しり)たい(?:です|！|!|。|$)|質問(?:です|があ|なのです|ですが)|詳細(?:希望|求む|お願い)|"
+# Not of who was taught something.
+_JA_TELL = re.compile(r"(?:教|おし)えて(?!もらっ|くれて|くださって|くださり|下さって|下さり|いただい|いただき|頂い|頂き|あげ)|"
+                      r"(?:知り|しり)たい(?:です|！|!|。|$)|質問(?:です|があ|なのです|ですが)|詳細(?:希望|求む|お願い)|"
                       r"(?:曲名|名前|値段|場所|リンク|タイトル)(?:を|は|が)?(?:知りたい|希望|求む|[?？]+$|なに|何)|"
                       r"(?:何て|なんて|何の|なんの)(?:曲|歌)")
 _JA_QUESTION = re.compile(
@@ -233,7 +238,8 @@ _WORTH_READING = {
                      r"wh(?:at|ich)(?:'?s)? .{0,30}(?:song|music|track|app|font|camera|mic|software|keyboard|"
                      r"editor|game|movie|anime|brand|"
                      r"artist|beat)|(?:what|which|where|when|how) (?:is|are|do|did|does|can|could|should))\b|"
-                     r"^\W*(?:when next|(?:song|link|name)(?: name)?,? (?:please|pls|plz)|make|do|upload|create|next|bring|react|try|drop|(?:more|another|"
+                     r"^\W*(?:when next|(?:song|link|name)(?: name)?,? (?:please|pls|plz)|"
+                     r"make|do|upload|create|next|bring|react|try|drop|(?:more|another|"
                      r"full) .{2,60}please)\b", re.M),
     "ja": re.compile(r"[?か]|教え|おしえ|たい|ください|下さい|ほしい|欲しい|お?願い|ねがい|希望|求|リクエスト|字幕|歌詞|(?:何|なん)[ての](?:曲|歌)|続|パート|part|期|弾|っけ|もら|いただ|頂|"
                      r"くれ|頼|質問|後編|次回|フル|full")}

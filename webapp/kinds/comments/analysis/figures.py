@@ -4,6 +4,7 @@ A mapping of JSON values, bounded to ``BYTES_MAX``; counts are of comments, time
 """
 import json
 import re
+from bisect import bisect_right
 from collections import defaultdict
 
 from .timeline import count_into, moment, told
@@ -33,7 +34,9 @@ def pairs(bare: str, words: list[str]) -> list[str]:
     known = set(words)
     if len(known) < 2:
         return []
-    found = [word.removesuffix("'s") for word in _LATIN_WORD.findall(bare)]
+    found = _LATIN_WORD.findall(bare)
+    if "'s" in bare:
+        found = [word.removesuffix("'s") for word in found]
     return [f"{one} {other}" for one, other in zip(found, found[1:]) if one in known and other in known]
 
 
@@ -85,7 +88,7 @@ def _likes(likes):
     """Of the comments whose likes are known; ``from``: so many and up to the next."""
     buckets = dict.fromkeys(LIKES_FROM, 0)
     for count in likes:
-        buckets[max(least for least in LIKES_FROM if least <= max(0, count))] += 1
+        buckets[LIKES_FROM[bisect_right(LIKES_FROM, max(0, count)) - 1]] += 1
     told_of = _distribution(likes)
     return told_of and {**told_of, "sum": sum(likes),
                         "buckets": [{"from": least, "comments": count} for least, count in buckets.items()]}

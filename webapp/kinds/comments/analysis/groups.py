@@ -51,13 +51,12 @@ def plain(text: str) -> str:
 
 def features_of(bare: str, fillers: frozenset = FILLERS) -> array:
     """``features`` of a text that is ``plain`` already, with other words passed over."""
-    words, passed_over, negated = [], [], False
-    for word in _WORD.findall(bare):
-        spelled, hashes, negates = _read(word)
-        (passed_over if spelled in fillers else words).extend(hashes)
-        negated = negated or negates
-    change = _NEGATED if negated else 0
-    return array("I", sorted({number ^ change for number in words or passed_over})[:FEATURES_MAX])
+    read = [_read(word) for word in dict.fromkeys(_WORD.findall(bare))]
+    found = ({number for spelled, hashes, _ in read if spelled not in fillers for number in hashes}
+             or {number for _, hashes, _ in read for number in hashes})
+    if any([negates for *_, negates in read]):
+        found = {number ^ _NEGATED for number in found}
+    return array("I", sorted(found)[:FEATURES_MAX])
 
 
 @lru_cache(maxsize=1 << 15)     # most words of a video's comments are the same few thousand
@@ -84,14 +83,14 @@ def _pairs(word: str) -> list[str]:
     return pairs
 
 
-def alike(one: set, other: set) -> float:
+def alike(one: set, other: array) -> float:
     """Jaccard's index, 0 to 1; of two long texts estimated from the smallest hashes of their union (bottom-k
     sketch, Cohen & Kaplan 2007)."""
     if len(one) < FEATURES_MAX or len(other) < FEATURES_MAX:
-        shared = len(one & other)
+        shared = len(one.intersection(other))
         return shared / (len(one) + len(other) - shared)
-    smallest = sorted(one | other)[:FEATURES_MAX]
-    return sum(number in one and number in other for number in smallest) / FEATURES_MAX
+    shared = one.intersection(other)
+    return sum(number in shared for number in sorted(one.union(other))[:FEATURES_MAX]) / FEATURES_MAX
 
 
 def cluster(sets: list[array], weights: list[int], alike_from: float = ALIKE_FROM) -> list[list[int]]:
@@ -103,11 +102,12 @@ def cluster(sets: list[array], weights: list[int], alike_from: float = ALIKE_FRO
     without features, and weights below 1, are left out.
     """
     spread = Counter(chain.from_iterable(sets))
+    order = {feature: count << 32 | feature for feature, count in spread.items()}      # rarest first
     leaders, groups = {}, {}
     for place in sorted(range(len(sets)), key=lambda one: (-weights[one], one)):
         if not sets[place]:
             continue
-        rarest = sorted(sets[place], key=lambda feature: (spread[feature], feature))
+        rarest = sorted(sets[place], key=order.__getitem__)
         prefix = [feature for feature in rarest[:int(len(rarest) * (1 - alike_from) + 1e-9) + 1] if spread[feature] > 1]
         leader = _leader(set(rarest), prefix, leaders, sets, alike_from)
         groups.setdefault(place if leader is None else leader, []).append(place)
@@ -124,16 +124,16 @@ def cluster(sets: list[array], weights: list[int], alike_from: float = ALIKE_FRO
 
 def _leader(mine, prefix, leaders, sets, alike_from):
     """The leader most alike, or None."""
-    best, compared = (alike_from, None), set()
+    best, compared, least = (alike_from, None), set(), alike_from * len(mine)
     for feature in prefix:
         for other in leaders.get(feature, ()):
             size = len(sets[other])
-            if other in compared or min(size, len(mine)) < alike_from * max(size, len(mine)):
+            if other in compared or size < least or len(mine) < alike_from * size:
                 continue
             if len(compared) == COMPARED_MAX:
                 return best[1]
             compared.add(other)
-            likeness = alike(mine, set(sets[other]))
+            likeness = alike(mine, sets[other])
             if likeness > best[0] or best[1] is None and likeness >= alike_from:
                 best = (likeness, other)
     return best[1]

@@ -140,4 +140,4 @@ def _rank(saying):
 
 def _alike(one, other):
     return bool(one.features and other.features) and groups.alike(
-        set(one.features), set(other.features)) > EXAMPLES_ALIKE_MAX
+        set(one.features), other.features) > EXAMPLES_ALIKE_MAX

@@ -1,5 +1,6 @@
 """The one door of the analysers: a comment in, its language, label, score and emotion out."""
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from . import emoji, english, japanese, language
@@ -32,9 +33,8 @@ def score(text: str) -> Scored:
 
     A language there is no analyser for is named and not scored: never called neutral.
     """
-    text = language.prepare(text)
-    rest, signs = emoji.read(text)
-    spoken = language.detect(emoji.words_only(rest))
+    rest, signs, bare = _apart(text)
+    spoken = language.detect(bare)
     if spoken == "en":
         return _scored(spoken, *english.read(rest, signs))
     if spoken == "ja":
@@ -54,11 +54,18 @@ def keywords(text: str, spoken: str) -> list[str]:
     """
     if spoken not in ("en", "ja"):
         return []
-    text = emoji.words_only(emoji.read(language.prepare(text)).rest).lower()
+    text = _apart(text)[2].lower()
     found = _JAPANESE_WORD.findall(text) if spoken == "ja" else []
     found += [word for word in (word.removesuffix("'s") for word in _LATIN_WORD.findall(text)) if len(word) > 2]
     return list(dict.fromkeys(
         word for word in found if len(word) <= KEYWORD_MAX_CHARACTERS and word not in _EMPTY_WORDS))
+
+
+@lru_cache(maxsize=4)       # whoever scores a text asks for its words next
+def _apart(text: str) -> tuple:
+    """The prepared text without its emoji, the emoji, and its words alone."""
+    rest, signs = emoji.read(language.prepare(text))
+    return rest, signs, emoji.words_only(rest)
 
 
 def _scored(spoken: str, value: float, feeling: str) -> Scored:

@@ -22,12 +22,15 @@ class Words:
     def add(self, language, label, words):
         column = LABELS.index(label)
         self.voices.setdefault(language, [0, 0, 0])[column] += 1
-        for word in sorted(set(words)):
+        for word in dict.fromkeys(words):
             if len(word) <= WORD_CHARACTERS_MAX:
-                self.words.setdefault((language, word), [0, 0, 0])[column] += 1
+                counts = self.words.get((language, word))
+                if counts is None:
+                    counts = self.words[language, word] = [0, 0, 0]
+                counts[column] += 1
         floor = 1
         while len(self.words) > HELD_MAX:
-            self.words = {word: counts for word, counts in self.words.items() if sum(counts) > floor}
+            self.words = {word: by for word, by in self.words.items() if by[0] + by[1] + by[2] > floor}
             floor += 1
 
     def keywords(self):
