@@ -368,7 +368,7 @@ def test_figures_lead_to_their_comments_but_not_in_the_file_to_keep(tmp_path):
     content = "I love it 1:23\nlovely 1:23\nWhat song is this?\n" + "I hate this crash\n" * 3
     result, _ = reported(tmp_path, content, "x.txt")
     html = page(result, rows_href="/jobs/1/rows")
-    for query in ("label=negative", "emotion=love", "language=en", "asks=question&amp;order=likes", "q=1%3A23"):
+    for query in ("label=negative", "emotion=love", "language=en", "asks=question&amp;order=likes", "q=%221%3A23%22"):
         assert f'href="/jobs/1/rows?{query}"' in html, query
     assert '<form class="report-search" method="get" action="/jobs/1/rows"' in html and 'name="q"' in html
     for alone in (page(result), page(result, rows_href="/jobs/1/rows", standalone=True)):

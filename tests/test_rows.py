@@ -98,6 +98,16 @@ def test_cells_of_several_types_are_sorted_too(file):
         assert len(found(file(rows), order=order).rows) == 7
 
 
+@pytest.mark.parametrize("typed, places", [
+    ('"art"', [0]), ("art", [0, 1]), ('"ART at"', [0]), ('"1:23"', [0]), ("1:23", [0, 2, 3]), ('"鳥肌"', [3]), ('"', [0, 1, 2, 3]),
+    ('"art" "1:23"', [0]), ('"art', [0, 1]),
+])
+def test_between_quotation_marks_a_word_is_no_part_of_another_and_a_time_none_of_a_longer(file, typed, places):
+    remarks = [{"text": text} for text in ("art at 1:23", "party at noon", "11:23 and 1:23:45", "鳥肌が立った1:23:45")]
+    page = found(file(remarks), Rows(text="text", columns={"text": "Text"}), q=typed)
+    assert [remarks.index(row) for row in page.rows] == places
+
+
 @pytest.mark.parametrize("asked", [{"label": "awful"}, {"order": "prettiest"}, {"q": "x" * 201}, {"reply": "True"}])
 def test_a_choice_that_there_is_not_is_refused_and_named(asked):
     with pytest.raises(InvalidInput) as refused:

@@ -77,7 +77,8 @@ def wanted(spec, texts):
         raise InvalidInput(problems)
     page = texts.get("page", "")
     page = min(max(1, int(page)), PAGES_MAX) if re.fullmatch("[0-9]{1,9}", page) else 1
-    return Wanted(spec, search, [_pattern(word) for word in _folded(search).split()], chosen, order, page)
+    words = [_pattern(phrase or word, whole=bool(phrase)) for phrase, word in _SEARCHED.findall(_folded(search))]
+    return Wanted(spec, search, words, chosen, order, page)
 
 
 def _no_choice(name, choices):
@@ -159,11 +160,19 @@ def _folded(text):
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
-def _pattern(word):
+# What stands between quotation marks as one, or a word.
+_SEARCHED = re.compile(r'"\s*([^"]*[^"\s])\s*"|([^\s"]+)')
+_LATIN = "0-9a-z_\u00df-\u024f"
+
+
+def _pattern(word, whole=False):
     """Finds a folded word in folded text, in hiragana as in katakana. (To fold texts that far would take ten times as
-    long as to look for both.)"""
+    long as to look for both.) ``whole``: not as a part of a longer word in Latin letters, or of a longer time as in 11:23."""
+    begins = rf"(?<![{_LATIN}])(?<!\d:)" if whole and re.match(f"[{_LATIN}]", word) else ""
+    ends = rf"(?![{_LATIN}])(?!:\d)" if whole and re.search(f"[{_LATIN}]$", word) else ""
     kana = word.translate(_TO_KATAKANA), word.translate(_TO_HIRAGANA)
-    return re.compile("".join(re.escape(one) if one == other else f"[{one}{other}]" for one, other in zip(*kana)))
+    letters = "".join(re.escape(one) if one == other else f"[{one}{other}]" for one, other in zip(*kana))
+    return re.compile(begins + letters + ends)
 
 
 def marker(words):
