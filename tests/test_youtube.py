@@ -395,6 +395,7 @@ def test_what_breaks_off_in_the_middle_leaves_a_partial_result(fake, breaks, sto
     report = comments.run(job, comments.Params(video=ID))
     assert not job.reusable and report["coverage"]["analysed"] == 200 == len(job.exported)
     assert (report["coverage"]["partial"], report["coverage"]["stopped"]) == (True, stopped)
+    assert report["coverage"]["units"] == fake.units, "those of what was refused too"
     assert report["source"]["format"] == "youtube" and report["source"]["video"]["title"] == "A <b>video</b> & more"
 
 
