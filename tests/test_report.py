@@ -421,6 +421,11 @@ def test_groups_and_duplicates_agree_on_texts_of_one_word():
     assert result["duplicates"]["most_repeated"] <= 3
 
 
+def test_signs_without_words_are_grouped_like_words():
+    result = made(*[(text, .5) for text in ("😂😂😂", "😂", "😂 😂", "❤")])
+    assert [(one["text"], one["count"]) for one in result["groups"]] == [("😂😂😂", 3)]
+
+
 def test_the_strongest_examples_are_the_strongest():
     texts = ("he lied about everything", "the ending was a waste", "worst camera of all", "never buying it again",
              "the sound is broken", "this ruined my whole day")

@@ -40,7 +40,8 @@ _LAUGHS = frozenset("w 笑 草".split())
 
 
 def features(text: str) -> array:
-    """The features of a text, 32-bit numbers, sorted, at most ``FEATURES_MAX``. Empty where it has no words."""
+    """The features of a text, 32-bit numbers, sorted, at most ``FEATURES_MAX``; of one without words its signs are the
+    feature. Empty where there is nothing."""
     return features_of(plain(text))
 
 
@@ -53,10 +54,17 @@ def features_of(bare: str, fillers: frozenset = FILLERS) -> array:
     """``features`` of a text that is ``plain`` already, with other words passed over."""
     read = [_read(word) for word in dict.fromkeys(_WORD.findall(bare))]
     found = ({number for spelled, hashes, _ in read if spelled not in fillers for number in hashes}
-             or {number for _, hashes, _ in read for number in hashes})
+             or {number for _, hashes, _ in read for number in hashes}
+             or _signs(bare))
     if any([negates for *_, negates in read]):
         found = {number ^ _NEGATED for number in found}
     return array("I", sorted(found)[:FEATURES_MAX])
+
+
+def _signs(bare: str) -> set[int]:
+    """One feature for all signs of a text without words, whatever their order and number."""
+    signs = "".join(sorted({*bare} - {" ", "\n"}))
+    return {zlib.crc32(signs.encode("utf-8", "replace"))} if signs else set()
 
 
 @lru_cache(maxsize=1 << 15)     # most words of a video's comments are the same few thousand
