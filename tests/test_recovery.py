@@ -336,6 +336,7 @@ def test_paused_beyond_stale_without_its_lock_file_it_is_reaped_and_then_writes_
     token = account(one)
     job_id = submit(one, token, kind, seconds=1.5)
     until_at_work(one, job_id)
+    until(one, "SELECT 1 FROM job_steps WHERE job_id = ?", job_id)
     worker_id = worker_of(one, job_id)
     pause(one)
     lock_file(one, worker_id).unlink()
