@@ -80,7 +80,8 @@ test: $(DEV)
 # Two runs side by side: the browser's, which mostly waits, with what only computes, and its words come when it has ended;
 # and all else; in that what kills servers is last, for it is about seconds, and by then has the machine to itself.
 BESIDE := $(wildcard tests/test_browser*.py tests/test_analysers*.py tests/test_comments.py tests/test_report*.py \
-	tests/test_uploads.py tests/test_video_address.py tests/test_schema.py)
+	tests/test_uploads.py tests/test_video_address.py tests/test_schema.py tests/test_torn.py tests/test_model.py \
+	tests/test_rows.py tests/test_youtube.py tests/test_upstream.py)
 KILLING := $(wildcard tests/test_crash*.py)
 define both
 trap 'kill 0' INT TERM; \
