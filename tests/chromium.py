@@ -2,9 +2,11 @@
 import os
 import shutil
 import subprocess
+from collections import defaultdict
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -17,29 +19,67 @@ FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "-
 
 
 @pytest.fixture
-def browser(tmp_path):
-    """Open browsers; ``scripts=False`` turns JavaScript off, ``lang`` is what the browser prefers."""
+def browser(request, tmp_path_factory):
+    """Open browsers; ``scripts=False`` turns JavaScript off, ``lang`` is what the browser prefers.
+
+    A browser takes seconds to start: it is kept for the next test that wants one of its sort, emptied.
+    """
+    if not _kept:
+        request.config.add_cleanup(_quit_all)
     opened = []
 
     def open_one(width=1280, scripts=True, lang="en"):
-        options = webdriver.ChromeOptions()
-        options.binary_location = shutil.which(CHROMIUM) or CHROMIUM
-        for flag in (*FLAGS, f"--user-data-dir={tmp_path / f'profile-{len(opened)}'}", f"--lang={lang}"):
-            options.add_argument(flag)
-        preferences = {"intl.accept_languages": lang}
-        if not scripts:
-            preferences["profile.managed_default_content_settings.javascript"] = 2
-        options.add_experimental_option("prefs", preferences)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(
-            DRIVER, log_output=subprocess.DEVNULL))
-        opened.append(driver)
+        sort = scripts, lang
+        driver = _kept[sort].pop() if _kept[sort] else _started(tmp_path_factory.mktemp("profile"), scripts, lang)
+        opened.append((sort, driver))
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
             "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600})
         return driver
     yield open_one
-    for driver in opened:
-        driver.quit()
+    for sort, driver in opened:
+        try:
+            _empty(driver)
+        except WebDriverException:
+            driver.quit()
+        else:
+            _kept[sort].append(driver)
+
+
+_kept = defaultdict(list)   # (scripts, lang) → drivers that no test has
+
+
+def _started(profile, scripts, lang):
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which(CHROMIUM) or CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={profile}", f"--lang={lang}"):
+        options.add_argument(flag)
+    preferences = {"intl.accept_languages": lang}
+    if not scripts:
+        preferences["profile.managed_default_content_settings.javascript"] = 2
+    options.add_experimental_option("prefs", preferences)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER, log_output=subprocess.DEVNULL))
+
+
+def _empty(driver):
+    """As after a start: one new window, in which nothing is emulated; nothing stored, nothing said."""
+    before = driver.window_handles
+    driver.switch_to.new_window("tab")
+    fresh = driver.current_window_handle
+    for window in before:
+        driver.switch_to.window(window)
+        driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": driver.current_url, "storageTypes": "all"})
+        driver.close()
+    driver.switch_to.window(fresh)
+    driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+    driver.get_log("browser")
+
+
+def _quit_all():
+    for drivers in _kept.values():
+        while drivers:
+            drivers.pop().quit()
 
 
 def wait(driver, condition, seconds=30):

@@ -56,6 +56,11 @@ def _watch_switches(event, args):
         _switches.append(f"greenlet switch inside a verb: {store._call.function.__qualname__}")
 
 
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()  # what every test finds: a sweep for greenlets after each of them need not see it
+
+
 @pytest.fixture(autouse=True)
 def nothing_switches_inside_a_verb():
     _switches.clear()

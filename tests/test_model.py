@@ -134,7 +134,7 @@ class Work:
 
 @dataclass(eq=False)
 class Process:
-    """A worker. ``holds``: it holds its lock; ``file``: the lock file is there."""
+    """A worker. ``holds``: it holds its lock; ``file``: the lock file is there; ``row``: so is its row."""
 
     id: str
     heartbeat: int
@@ -142,6 +142,7 @@ class Process:
     holds: bool = True
     file: bool = True
     stopped: bool = False
+    row: bool = True
     attempts: set = field(default_factory=set)
 
     @property
@@ -149,7 +150,7 @@ class Process:
         """A fact, or None where it cannot be told."""
         if self.file:
             return not self.holds
-        return True if self.stopped else None
+        return True if self.stopped and self.row else None
 
 
 class Model:
@@ -214,7 +215,7 @@ class Model:
                 raise Refused("IdempotencyKeyReused")
             return "repeated", job
         fresh = [job for job in self.jobs if rules.cache and (job.sort, job.text) == (sort, text) and not job.expired
-                 and job.status == "succeeded" and job.finished > self.now - rules.cache * 1000]
+                 and job.status == "succeeded" and self.now - rules.cache * 1000 < job.finished <= self.now]
         if fresh:
             return "cached", self.watch(max(fresh, key=lambda job: job.finished), who, key)
         with self.nothing_if_refused():
@@ -340,6 +341,7 @@ class Model:
 
     def succeed(self, job, attempt):
         self.fence(job, attempt)
+        job.steps = set()
         self.end(job, "succeeded")
 
     def fail(self, job, attempt, code):
@@ -464,6 +466,8 @@ class Model:
     def settle_by_hand(self, job, keep, by):
         if job.settlement not in ("due", "unknown"):
             raise Refused("AlreadyFinal")
+        if job.kept and not keep:
+            raise Refused("AlreadyFinal")
         if keep:
             job.kept = job.kept or by
         return self.settle(job)
@@ -506,6 +510,12 @@ class Model:
             old = job.finished is not None and job.finished < self.now - RETENTION_DAYS * 86_400_000
             if old and not job.expired and job.settlement not in ("due", "unknown"):
                 job.expired, job.story, job.steps = True, [], set()
+        working = {job.worker for job in self.jobs if job.status == "running"}
+        for process in self.processes:
+            old = process.heartbeat < self.now - RETENTION_DAYS * 86_400_000
+            if old and process is not self.me and process.dead is not False and process not in working:
+                process.row = False
+                self.forget([process])
 
 
 # ------------------------------------------------------------------------------------------ the machine
@@ -744,14 +754,14 @@ class Machine(RuleBasedStateMachine):
         self.attempts += [(job, job.attempt) for job in taken]
 
     @rule(by=AS, who=WHO, sort=SORT,
-          then=strategies.sampled_from(((), ("charge",), ("charge",), ("charge", "refund"), ("succeed",))))
+          then=strategies.sampled_from(((), ("charge",), ("charge",), ("charge", "refund"), ("step", "succeed"))))
     def get_going(self, by, who, sort, then):
         """Somebody asks for work, and a worker takes it up: where most stories begin."""
         self.submit(who, sort, "a", None, by)
         if self.process(by, command=False):
             self.claimed(1)
             for what in then if self.attempts else ():
-                self.finish(0, what) if what == "succeed" else self.write(0, what, None)
+                self.finish(0, what) if what == "succeed" else self.write(0, what, "one")
 
     def written(self, attempt, what, real, expected, over=False):
         job, number = attempt
@@ -1047,7 +1057,7 @@ class Machine(RuleBasedStateMachine):
     def who_runs_lives_or_is_found(self):
         self.agreed = False
         assert self.fetch("SELECT id, heartbeat_at, stopped_at IS NOT NULL FROM workers ORDER BY id") == sorted(
-            (process.id, as_text(process.heartbeat), process.stopped) for process in self.model.processes)
+            (process.id, as_text(process.heartbeat), process.stopped) for process in self.model.processes if process.row)
         for process in self.model.processes:
             worker = self.real[process.id]
             assert worker.attempts == {(job.id, attempt) for job, attempt in process.attempts}
