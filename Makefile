@@ -65,10 +65,11 @@ endef
 
 # Browser tests need Chromium and its driver. AINORI_CHROMIUM tells them where it is; empty: there is none.
 # Where packages may be installed (root, or sudo without a password) it is installed.
+# The whole suite, which waits as much as it computes, is run by three processes; ARGS="tests/test_jobs.py" by one.
 test: $(DEV)
 	@$(chromium); \
 	export AINORI_CHROMIUM="$$browser"; \
-	$(if $(ARGS),$(BIN)/python -m pytest -v -rs $(ARGS); status=$$?,$(both)); \
+	$(BIN)/python -m pytest -v -rs $(or $(ARGS),-p tests.lanes --lanes 3); status=$$?; \
 	if [ -z "$$browser" ]; then \
 		echo; \
 		echo "!!! THE BROWSER TESTS DID NOT RUN: $$why."; \
@@ -76,19 +77,6 @@ test: $(DEV)
 		if [ "$$CI" = true ]; then echo "!!! With CI=true that is a failure."; status=1; fi; \
 	fi; \
 	exit $$status
-
-# Two runs side by side: the browser's, which mostly waits, with what only computes, and its words come when it has ended;
-# and all else; in that what kills servers is last, for it is about seconds, and by then has the machine to itself.
-BESIDE := $(wildcard tests/test_browser*.py tests/test_analysers*.py tests/test_comments.py tests/test_report*.py \
-	tests/test_uploads.py tests/test_video_address.py tests/test_schema.py tests/test_torn.py tests/test_model.py \
-	tests/test_rows.py tests/test_youtube.py tests/test_upstream.py)
-KILLING := $(wildcard tests/test_crash*.py)
-define both
-trap 'kill 0' INT TERM; \
-{ $(BIN)/python -m pytest -v -rs $(BESIDE) >.venv/beside.log 2>&1; status=$$?; echo; cat .venv/beside.log; exit $$status; } & \
-$(BIN)/python -m pytest -v -rs $(filter-out $(BESIDE) $(KILLING),$(wildcard tests/test_*.py)) $(KILLING); status=$$?; \
-wait $$! || status=1
-endef
 
 define chromium
 find_browser() { \

@@ -1,4 +1,5 @@
 """The server of ``webapp.served`` with what tests ask of it: redirects followed, rows, accounts, what must succeed."""
+import contextlib
 import json
 import signal
 import sqlite3
@@ -108,6 +109,17 @@ class Server(served.Server):
             return connection.execute(sql, parameters).fetchall()
         finally:
             connection.close()
+
+    def until(self, sql, *parameters, seconds=20, pause=0.005):
+        """The first row, as soon as there is one."""
+        ends = time.monotonic() + seconds
+        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=5)) as connection:
+            while time.monotonic() < ends:
+                if found := connection.execute(sql, parameters).fetchone():
+                    return found
+                if pause:
+                    time.sleep(pause)
+        raise AssertionError(f"never seen: {sql} {parameters}\n{self.log.read_text()[-3000:]}")
 
     def add_user(self, email="person@example.org", points=3):
         """An account, made by the command line as an operator would; returns its token."""

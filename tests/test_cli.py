@@ -481,7 +481,7 @@ def test_a_cancel_from_the_command_line_reaches_a_running_server(server):
     live = server(HEARTBEAT_SECONDS=0.2)
     token = live.add_user()
     made = live.post("/api/kinds/slow/jobs", {"seconds": 30, "text": "late"}, token=token).json["job"]
-    time.sleep(0.3)
+    live.until("SELECT 1 FROM jobs WHERE status = 'running'")
     assert "asked to stop" in live.flask("jobs", "cancel", made["number"]).stdout
     done = live.finished(made["id"], token)
     assert (done["error"]["code"], done["money"]) == ("STOPPED", "none")

@@ -23,14 +23,9 @@ def submit(server, token, kind, **params):
     return answer.json["job"]["id"]
 
 
-def until(server, sql, *parameters, seconds=10):
+def until(server, sql, *parameters):
     """The first row, as soon as there is one: looked for without a pause, to meet moments of a millisecond."""
-    ends = time.monotonic() + seconds
-    with closing(sqlite3.connect(f"file:{server.database}?mode=ro", uri=True, timeout=5)) as connection:
-        while time.monotonic() < ends:
-            if found := connection.execute(sql, parameters).fetchone():
-                return found
-    raise AssertionError(f"never seen: {sql}\n{server.log.read_text()[-3000:]}")
+    return server.until(sql, *parameters, pause=0)
 
 
 def until_charged(server, job_id):

@@ -41,7 +41,7 @@ from webapp.kinds import Kind
 
 STALE, RETENTION_DAYS, PENDING_MAX, RELEASES_MAX = 30, 30, 5, 1
 EXAMPLES = int(os.environ.get("AINORI_MODEL_EXAMPLES", 0))
-STEPS, STORIES, FOUND_WITHIN = 50, 150, 400
+STEPS, STORIES, FOUND_WITHIN = 50, 100, 400
 
 
 @dataclass(frozen=True)

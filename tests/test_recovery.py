@@ -59,15 +59,7 @@ def account(one, points=3):
     return token
 
 
-def until(one, sql, *parameters, seconds=20):
-    """The first row, as soon as there is one."""
-    ends = time.monotonic() + seconds
-    with closing(sqlite3.connect(f"file:{one.database}?mode=ro", uri=True, timeout=5)) as connection:
-        while time.monotonic() < ends:
-            if found := connection.execute(sql, parameters).fetchone():
-                return found
-            time.sleep(0.005)
-    raise AssertionError(f"never seen: {sql} {parameters}\n{one.log.read_text()[-3000:]}")
+until = Server.until
 
 
 def until_at_work(one, *job_ids, attempt=1):

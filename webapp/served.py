@@ -2,9 +2,11 @@
 
 It imports nothing of ours but the path of the code: what a test asks it is asked from outside.
 """
+import contextlib
 import http.client
 import json
 import os
+import random
 import secrets
 import select
 import signal
@@ -159,6 +161,11 @@ def multipart(fields, upload_field, name, content):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port nobody listens on. Below those that systems give to outgoing connections: nothing takes it while the
+    server that it is for is down."""
+    while True:
+        port = random.randrange(16_384, 32_768)
+        with socket.socket() as probe:
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
