@@ -61,11 +61,6 @@ def pytest_collection_finish():
     gc.freeze()  # what every test finds: a sweep for greenlets after each of them need not see it
 
 
-def pytest_collection_finish():
-    gc.collect()
-    gc.freeze()  # what every test finds: a sweep for greenlets after each of them need not see it
-
-
 @pytest.fixture(autouse=True)
 def nothing_switches_inside_a_verb():
     _switches.clear()
