@@ -46,13 +46,28 @@ class Claims:
         items.sort(key=_place)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item):
+    def pytest_runtestloop(self, session):
+        """As pytest's own, which would tear down for the next test of all, not for the next of this lane."""
+        if session.testsfailed and not session.config.option.continue_on_collection_errors:
+            raise session.Interrupted(f"{session.testsfailed} errors during collection")
+        if not session.config.option.collectonly:
+            mine = filter(self._claim, session.items)
+            item = next(mine, None)
+            while item is not None:
+                following = next(mine, None)
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.shouldfail or session.shouldstop:
+                    raise session.Interrupted(session.shouldfail or session.shouldstop)
+                item = following
+        return True
+
+    def _claim(self, item):
         name = hashlib.sha1(item.nodeid.encode("utf-8", "replace")).hexdigest()
         try:
             (self.folder / f"{name}.claim").touch(exist_ok=False)
         except FileExistsError:
-            return True     # somebody else sees to it
-        return None
+            return False
+        return True
 
 
 class Lane(Claims):
@@ -98,10 +113,10 @@ class FirstLane(Claims):
                     report=hook.pytest_report_from_serializable(config=self._config, data=json.loads(line)))
             reports.seek(place)     # to the beginning of a line that is not written to its end
 
-    @pytest.hookimpl(wrapper=True)
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
         try:
-            done = yield
+            done = super().pytest_runtestloop(session)
             broken = [path for process, path, _ in self._lanes if process.wait() not in (
                 pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)]
             self._pass_on()

@@ -1,8 +1,10 @@
 """Forms with a file in real Chromium: what the person sees while it travels, and that nothing is lost or started twice."""
 import socket
+from functools import partial
 
 import gevent
 import pytest
+from gevent.pool import Pool
 from gevent.server import StreamServer
 from gevent.socket import create_connection
 from selenium.webdriver.common.action_chains import ActionChains
@@ -38,10 +40,10 @@ class Front:
 
     def __init__(self, running):
         self._running, self.does_with_uploads = running, "pass"
-        self._server = StreamServer(("127.0.0.1", 0), self._serve)
+        self._server = StreamServer(("127.0.0.1", 0), self._serve, spawn=Pool())
         self._server.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self.stop = self._server.stop
+        self.stop = partial(self._server.stop, timeout=0)   # the browser, which is kept, holds its connections
 
     def _serve(self, client, _address):
         with create_connection(("127.0.0.1", self._running.port)) as upstream:
@@ -50,7 +52,8 @@ class Front:
                 self._requests(client, upstream)
             except OSError:
                 pass  # either side hung up
-            back.kill()
+            finally:
+                back.kill()
 
     def _requests(self, client, upstream):
         left = None  # bytes of an upload that are still let through
