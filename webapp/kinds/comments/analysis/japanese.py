@@ -44,7 +44,7 @@ _NO_NEGATION = _one_of(
     # 'Must', 'if not', 'please do not'
     r"なくちゃ なきゃ なければ な(?:い|かった)ら ないと(?!思|言|感|い) ないで(?:くれ|ほし|欲し|くださ|[。!?\s]|$) なくな(?:い|く)?ら",
     # Of the west and the south: 'I suppose it is', 'isn't it?', '… though I would not know'
-    r"ん(?:と|や)?ちゃう ちゃう(?:ん?か|やろか|の?[?]|ん[?]) ちゃいますか (?:^|[わでなやねぞよ])知らん$ 知らん[顔ぷ] すい?ません すみません",
+    r"ん(?:と|や)?ちゃう ちゃう(?:ん?か|やろか|の?[?]|ん[?]) ちゃいますか (?:^|[わでなやねぞよ])知らん$ 知らん[顔ぷ] すい?ません すみません (?:の|ん)か[はも]?(?:よく|まだ)?(?:分か|わか|知)ら",
     # A noun after what is said of it: 好きないちご, 素敵なくるま, 綺麗なかっぱ, 好きなしごと
     r"^な(?:い(?!$|\W|[わしでよねとんのけかやぞさーっもこじがw笑]|な(?!か))|かっ(?!た|$)|く(?!$|\W|[てもなは])|し(?!$|\W|[でにのだ]))",
     # Other words of these letters
@@ -59,12 +59,14 @@ _STEM = "|".join((
     "(?:おも|つか|ちが|もら)わ|(?:おも|もら|みつけら|きこ|つか|わら|み)え|[らさなくしき]れ|(?:[一-龠ァ-ヶーはも]|(?<![一-龠])[をに])せ|みとめ|ほめ|たべ|れせ"))
 _NEGATION = _one_of(
     r"な(?:い(?!い)|かっ|く(?!せ)|き(?=$)) (?<!は)なし 無[しいく] 無かっ ませ[んぬ] わけが?(?:な|あ[りら]) はず[がも]?な",
-    # Spoken and of the regions: 笑えねえ, 良くねー, 知らん, 行かへん, できひん, 食べやん, うまぐね, 好きじゃなか
-    rf"(?:{_STEM})(?:ん(?!だ|で[すもき]|じゃん|の[?])|ず(?=$|に)|ぬ(?=$|\W|わ)|ね(?:え|ー|よ?$))",
+    # Spoken and of the regions: 良くねー, 行かへん, できひん, 食べやん, うまぐね, 好きじゃなか
     r"(?:[くぐ]|じゃ)(?:ね(?:え|ー|よ|わ|な|$)|にゃ) わがんね (?<!たい)(?<!こら)(?<=[わらかがさたばまえけせれべめてりきしみち])へん",
     r"(?<=[きしちにみりびじえけ])ひん(?=$|\W|[わしよ]|かった|ね) (?:でき|出来|食べ|られ|[^こそあ]れ)やん (?:[くう]|じゃ|や|では)なか(?!な)",
     r"(?:(?<!ん)と|わけ|訳|もん|気)ちゃ(?:う|いま)",
     r"ゼロ 皆無 程遠 ほど遠 とは言い難 とは言いがた に欠け")
+# 知らん, 飽きず, 許さぬ, 笑えねえ; looked for only where one of the letters is.
+_DENYING = re.compile("[んずぬね]")
+_DENIED = _one_of(r"ん(?!だ|で[すもき]|じゃん|の[?]) ず(?=$|に) ぬ(?=$|\W|わ) ね(?:え|ー|よ?$)", before=f"(?:{_STEM})")
 _DENIED_VERB = re.compile(r"[れらしえせけめ]?(?:ん(?=$|\W|[わしがぞ]|かった|よう|ねん|から|け[んえー]|[ばた]い|とよ|のう)|ず(?=$|に)|へん|ひん)")
 # 'Is not', of Kansai; 泣いちゃう and 出ちゃう are verbs.
 _IS_NOT = re.compile(r"(?:(?<=[ァ-ヶー一-龠])(?<![出見寝来似着])|(?<=好き|すき|嫌い|れい))ちゃ(?:う|いま)(?!やろか|ん?か|すか|の?[?]|ん[?])")
@@ -228,7 +230,8 @@ def _denials(sentence: str, match: lexicon.Match, following: int) -> int:
     limit = end.start() if end else limit
     # The question mark is needed: 'isn't it good?' denies nothing.
     clause = _NO_NEGATION.sub("＿", sentence[match.end:limit] + ("?" if sentence[limit:limit + 1] == "?" else ""))
-    return len(_NEGATION.findall(clause)) or bool(_DENIED_VERB.match(clause) or _IS_NOT.match(sentence, match.end))
+    times = len(_NEGATION.findall(clause)) + (len(_DENIED.findall(clause)) if _DENYING.search(clause) else 0)
+    return times or bool(_DENIED_VERB.match(clause) or _IS_NOT.match(sentence, match.end))
 
 
 def _turned(word: _Felt, by: float) -> _Felt:

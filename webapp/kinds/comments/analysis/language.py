@@ -18,6 +18,9 @@ _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 # Marks that pile up on letters ('zalgo'). The marks of Thai, Indic, Arabic or kana are not here.
 _STACKED_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]")
 _ADDRESSES = re.compile(r"(?:https?://|www\.)\S+|(?<!\w)@[\w.\-]+", re.IGNORECASE)
+# Marks that faces are made of, which NFKC would take apart; ´ is also typed for an apostrophe.
+_MARKS_OF_FACES = {"´": "'", "ˊ": "'", "ˋ": "`", "¯": "-", "￣": "-", "˘": "◡", "˙": "・"}
+_MARK_OF_A_FACE = re.compile(f"[{''.join(_MARKS_OF_FACES)}]")
 _CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"'})
 
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa\u31f0-\u31ff]")
@@ -106,6 +109,7 @@ def prepare(text: str) -> str:
     if not text.isascii():
         text = _UNREADABLE.sub(" ", _INVISIBLE.sub("", text))
         # One character can become eighteen (U+FDFA), hence the second cut.
+        text = _MARK_OF_A_FACE.sub(lambda mark: _MARKS_OF_FACES[mark[0]], text)
         text = unicodedata.normalize("NFKC", text)[:TEXT_MAX_CHARACTERS]
         text = _STACKED_MARKS.sub("", text).translate(_CURLY)
     elif not text.isprintable():
