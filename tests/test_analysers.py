@@ -188,8 +188,8 @@ def test_a_face_has_an_emotion(face, emotion):
 
 @pytest.mark.parametrize("text", (
     "(1:23)  (笑)  (...)  (…)  (--)  (->)  (=>)  (___)  (★★★)  (★★★☆☆)  (20°C)  (x^2)  (non)  (TV)  (!?)  (株)  (0.0)  "
-    "(「あ」)  (つつ)  (A・B)  (ᐃᓄᒃ)  (ʃə)  (ε-δ)  (ω=2)  (дед)  (ooo)  (TTT)  (xoxo)  (エロ)  (人)  (メシ)  (Ωμέγα)  "
-    "('90s)  ($$$)").split("  "))
+    "(「あ」)  (つつ)  (A・B)  (ᐃᓄᒃ)  (ʃə)  (ω0)  (ε-δ)  (ω=2)  (дед)  (ooo)  (TTT)  (xoxo)  (エロ)  (人)  (メシ)  (Ωμέγα)  "
+    "('90s)  ($$$)  (×○×)").split("  "))
 def test_what_else_stands_in_parentheses_is_no_face(text):
     prepared = language.prepare(text)
     assert emoji.read(prepared) == (prepared, [])

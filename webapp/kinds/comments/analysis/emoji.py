@@ -42,20 +42,21 @@ _MODIFIER = re.compile("[\U0001f3fb-\U0001f3ff\u2640\u2642]")
 # arms only where no word goes on with them: (^^)つまらない.
 _FACE = re.compile(
     r"(?:[\\/ヽヾΣ凸ლ┗╰┐╮ノ¯_\-٩۶୧ᕦヘ<]|(?<![a-zA-Z])[modbqcʅ]){0,3}\(([^()\n]{2,20})\)"
-    r"(?:[ノ\s彡╯(]{0,4}┻[━─]+┻|[\\/ヽヾ┛╯┐┌╭¯_\-丿彡∩☞\u309aو۶୨ᕤゞง՞♪☆★♡]{1,3}|ノ(?![ァ-ヶー])|[づつっ](?!\w)|[modbqc](?![a-zA-Z])){0,3}")
+    r"(?:[ノ\s彡╯(]{0,4}┻[━─]+┻|[\\/ヽヾ┛╯┐┌╭¯_\-丿彡∩☞\u309aو۶୨ᕤゞง՞♪☆★♡]{1,3}"
+    r"|ノ(?![ァ-ヶー])|[づつっ](?!\w)|[modbqc](?![a-zA-Z])){0,3}")
 _OTHER_FACES = re.compile(r"ʕ[^ʕʔ\n]{1,8}ʔ|╯\W{1,6}┻\W?┻|[\\/]_{0,3}\(ツ\)_{0,3}[\\/]|[༼꒰][^༼༽꒰꒱\n]{1,14}[༽꒱]つ?"
                           r"|\('[Дд]⊂ヽ?|\|[ω・'`_Дд]{2,5}\)|\(?\^[_o.]?\^;+")
 _PART_OF_FACE = re.compile(r"[ʕ╯ツ༼꒰|^]|\('")
 # Besides signs, the letters that faces are made of; by themselves they prove none.
-_FACE_CHARACTERS = re.compile(r"(?:\W|[_ToOxXuUvQqAnwYyiIDc03ω∀ДдεзЗЭФэノっつづヘへエロヮワメシーゝ口皿益灬人눈๑ლღ೯இ٩۶\u1100-\u11ff"
-                              r"À-ÖØ-öø-ſง一\u02b0-\u02ff\u0250-\u02af\u1d00-\u1dbf\u0c80-\u0cff\u1400-\u167f\ua000-\ua4cf])+")
+_FACE_CHARACTERS = re.compile(r"(?:\W|[_ToOxXuUvQqAnwYyiIDc03ω∀ДдεзЗЭФэノっつづヘへエロヮワメシーゝ口皿益灬人눈๑ლღ೯இ٩"
+                              r"۶\u1100-\u11ffÀ-ÖØ-öø-ſง一\u02b0-\u02ff\u0250-\u02af\u1d00-\u1dbf\u0c80-\u0cff\u1400-\u167f\ua000-\ua4cf])+")
 _FACE_SIGNS = re.compile(
     # Mouths and eyes that nothing else has
-    r"[∀▽≧≦◡ᴗ‿ᴥ皿∇╥◕◠◔益ಠಥ꒳ヮᗜᐛᗣ‸\u309a]|[ωДдεз].|.[ωДдεз]|<3|:3"
+    r"[∀▽≧≦◡ᴗ‿ᴥ皿∇╥◕◠◔益ಠಥ꒳ヮᗜᐛᗣ‸\u309a]|[ωДдεз]\W|\W[ωДдεз]|<3|:3"
     # Two eyes alike, of a sign that is no ASCII, of a letter about a mouth, of what is often in texts too
-    r"|([^\w\s!-/:-@\[-`{-~、。「」『』])(?!\1)\S{1,5}?\1|・・|([ToOxXuUQq])[_.ωwWoOA^\-□ロ]{1,2}\2|([^\s_])_+\3|oO|Oo|o_O|O_o"
+    r"|([^\w\s!-/:-@\[-`{-~、。「」『』×○◯])(?!\1)\S{1,5}?\1|・・|([ToOxXuUQqi])[_.ωДдwWoOA^\-□ロ]{1,2}\2|([^\s_])_+\3|oO|Oo|o_O|O_o"
     r"|TT|;[_o.^△]?;|>[_.~o]?<|\^[^\s^]{0,3}\^|\^_-|^_[_;|]|([.・*@$\-ー=])_+\4|([\-ー])[_.ω^oへヘ3人ー]+\5|=\^|[ÒòÔô]_+[Óóô]"
-    r"|'[^'`]{1,5}`|`[^'`]{1,5}'|[つっノ]_|눈_눈")
+    r"|'[^'`]{1,5}`|`[^'`]{1,5}'|[つっノ][_ωДд]|눈_눈")
 _NO_FACE = re.compile(r"_{3,}|[.\-=~]+|(?!(?:TT|[TQ][oOA][TQ]|[oOuU][wv][oOuU]|oO|Oo)$)[A-Za-z0-9]+")
 _MOODS = (
     # The first that matches wins. ´ is read as ', so that brows are told: '…` are raised, `…' drawn together.
@@ -63,9 +64,11 @@ _MOODS = (
     (re.compile(r"#|メ|╬|ꐦ|҂|皿|益|ಠ|凸|┻|[Òò]_+[Óó]|`(?!・ω|∀|▽|[・ー])[^'`]{1,4}'|`з|`ε'"), ("anger", -0.8)),
     (re.compile(r"\^[_o.ー\-]?\^;"), ("fear", -0.2)),
     (re.compile(r"'[^'`]{0,2}(?:[Дд△へ]|[・•][ω_〈^△へ‸][・•]|_|-ω-)|▽T|\|\|"), ("sadness", -0.4)),
-    (re.compile(r"Σ\(|[°゚\u309a◎⊙○・OO*][□ロoOo0△][°゚\u309a◎⊙○・OO*]|[°゚\u309a◎⊙][Дд_][°゚\u309a◎⊙]|([oO○0*@⊙])_+[oO○0*@⊙]|[・•][_ー-][・•]"),
+    (re.compile(r"Σ\(|[°゚\u309a◎⊙○・OO*][□ロoOo0△][°゚\u309a◎⊙○・OO*]|[°゚\u309a◎⊙][Дд_][°゚\u309a◎⊙]"
+                r"|([oO○0*@⊙])_+[oO○0*@⊙]|[・•][_ー-][・•]"),
      ("surprise", 0.0)),
-    (re.compile(r"T|;\S{1,2};|;\)|\(;|╥|ಥ|இ|>[_.~Дд]?<|[つっノ][Дд_]|[Qq]\S[Qq]|i[Дд]i|゚'|[〈‸◞へヘᗣ]|\.[_]+\.|([xXu])[_.]\1|ω・`"),
+    (re.compile(r"T|;\S{1,2};|;\)|\(;|╥|ಥ|இ|>[_.~Дд]?<|[つっノ][Дд_]|[Qq]\S[Qq]"
+                r"|i[Дд]i|゚'|[〈‸◞へヘᗣ]|\.[_]+\.|([xXu])[_.]\1|ω・`"),
      ("sadness", -0.6)),
     (re.compile(r"\(__\)"), ("love", 0.3)),
     (re.compile(r"Д|д"), ("surprise", 0.0)),
