@@ -48,13 +48,15 @@ _OTHER_FACES = re.compile(r"ʕ[^ʕʔ\n]{1,8}ʔ|╯\W{1,6}┻\W?┻|[\\/]_{0,3}\(
                           r"|\('[Дд]⊂ヽ?|\|[ω・'`_Дд]{2,5}\)|\(?\^[_o.]?\^;+")
 _PART_OF_FACE = re.compile(r"[ʕ╯ツ༼꒰|^]|\('")
 # Besides signs, the letters that faces are made of; by themselves they prove none.
-_FACE_CHARACTERS = re.compile(r"(?:\W|[_ToOxXuUvQqAnwYyiIDc03ω∀ДдεзЗЭФэノっつづヘへエロヮワメシーゝ口皿益灬人눈๑ლღ೯இ٩"
-                              r"۶\u1100-\u11ffÀ-ÖØ-öø-ſง一\u02b0-\u02ff\u0250-\u02af\u1d00-\u1dbf\u0c80-\u0cff\u1400-\u167f\ua000-\ua4cf])+")
+_FACE_CHARACTERS = re.compile(
+    r"(?:\W|[_ToOxXuUvQqAnwYyiIDc03ω∀ДдεзЗЭФэノっつづヘへエロヮワメシーゝ口皿益灬人눈๑ლღ೯இ٩۶ง一À-ÖØ-öø-ſ"
+    r"\u1100-\u11ff\u02b0-\u02ff\u0250-\u02af\u1d00-\u1dbf\u0c80-\u0cff\u1400-\u167f\ua000-\ua4cf])+")
 _FACE_SIGNS = re.compile(
     # Mouths and eyes that nothing else has
     r"[∀▽≧≦◡ᴗ‿ᴥ皿∇╥◕◠◔益ಠಥ꒳ヮᗜᐛᗣ‸\u309a]|[ωДдεз]\W|\W[ωДдεз]|<3|:3"
     # Two eyes alike, of a sign that is no ASCII, of a letter about a mouth, of what is often in texts too
-    r"|([^\w\s!-/:-@\[-`{-~、。「」『』×○◯])(?!\1)\S{1,5}?\1|・・|([ToOxXuUQqi])[_.ωДдwWoOA^\-□ロ]{1,2}\2|([^\s_])_+\3|oO|Oo|o_O|O_o"
+    r"|([^\w\s!-/:-@\[-`{-~、。「」『』×○◯])(?!\1)\S{1,5}?\1|・・|([ToOxXuUQqi])[_.ωДдwWoOA^\-□ロ]{1,2}\2|([^\s_])_+\3"
+    r"|oO|Oo|o_O|O_o"
     r"|TT|;[_o.^△]?;|>[_.~o]?<|\^[^\s^]{0,3}\^|\^_-|^_[_;|]|([.・*@$\-ー=])_+\4|([\-ー])[_.ω^oへヘ3人ー]+\5|=\^|[ÒòÔô]_+[Óóô]"
     r"|'[^'`]{1,5}`|`[^'`]{1,5}'|[つっノ][_ωДд]|눈_눈")
 _NO_FACE = re.compile(r"_{3,}|[.\-=~]+|(?!(?:TT|[TQ][oOA][TQ]|[oOuU][wv][oOuU]|oO|Oo)$)[A-Za-z0-9]+")

@@ -107,8 +107,7 @@ _WISHED = _one_of(
     r"(?:だっ|だ|っ)?たら(?:な[あぁー]|よかった|良かった|いいのに|良いのに|最高(?:な|だった)のに|もっと)",
     r"(?:けれ|れ|なら)ば(?:な[あぁー]|よかった|良かった|いいのに|いいんだけど) だ?と(?:いい|良い)(?:のに|な|けど)",
     r"[いだのな]?か(?:と|って)思(?:った|って) [いだ]?と(?:思|聞い|期待し)(?:った|ってい?た|た)のに",
-    r"はず(?:だった|なの|だ)(?:のに|けど|が) べきだ(?:った|ろ) (?:だっ|かっ|(?:に?して)?い?て?)たのに(?!気)",
-    r"[^、。!?]{0,10}(?:[がをもは]|(?<!く)て)(?:ほし|欲し)かった(?!もの|物|やつ|曲)", before="(?:くなる|になる|[いたるっくかに]{0,2})")
+    r"はず(?:だった|なの|だ)(?:のに|けど|が) べきだ(?:った|ろ) (?:だっ|かっ|(?:に?して)?い?て?)たのに(?!気)", before="(?:くなる|になる|[いたるっくかに]{0,2})")
 _BEFORE = _one_of(
     r"(?:以前|昔|前|前回|前作|初期|旧作|旧版|原作|原曲|本家|一期|1期|旧|古い|元|無印|他|別)[^、。!?]{0,6}(?:方が|ほうが|のが|が一番)",
     r"(?:昔|以前|前|初期|当時|最初|途中まで|始め)(?:の頃)?は", after=r"[^、。!?]{0,6}$")
@@ -117,6 +116,7 @@ _IF = re.compile(r"(?:[けれせえてめげべね]ば|[ただ]ら|なら|さえ
 _UNMET = re.compile(r"(?:[いただるなできやじゃ]|出来|ら?れ|かった|[だや]った|なん)*(?:のに(?!気)|ん(?:だ|です|や)(?:けど|が)|だけど|ですけど|(?:だろ|でしょ)うに)")
 _WOULD_PLEASE = re.compile(r"(?:(?:くれ|もらえ|いただけ|頂け|くださ|下さ)(?:たら|れば|ると|ば)"
                            r"|(?:もっと|もう少し|もうちょっと|あと|せめて|字幕|歌詞)[^、。!?]{0,9}(?:ば|たら|[るいだ]と))[^、。!?]{0,3}$")
+_WANTED = re.compile(r"[^、。!?]{0,12}(?:[がをもは]|(?<!く)て)(?:ほし|欲し)かった(?!もの|物|やつ|曲)")
 _MORE = re.compile(r"(?:もっと|もう少し|もうちょっと)[^、。!?]{0,8}$")
 _HOPED = re.compile(r"[^、。!?]{0,10}(?:ほし|欲し|と思って(?:い?た|ました)|はず)")
 _STRONGER = _one_of(
@@ -212,7 +212,7 @@ def _in_context(sentence: str, match: lexicon.Match, following: int) -> _Felt:
     denials = _denials(sentence, match, following)
     if denials:
         return _turned(word, NEGATED_BY) if denials % 2 else word._replace(weight=word.weight * DENIED_TWICE_BY)
-    if word.weight > 0 and (_WISHED.match(after) or _BEFORE.search(before)
+    if word.weight > 0 and (_WISHED.match(after) or _WANTED.match(after) or _BEFORE.search(before)
                             or _IF.search(before) and _UNMET.match(after)
                             or _MORE.search(before) and _HOPED.match(after)
                             or _DOUBTED.search(before) and _DOUBT.match(after)):
