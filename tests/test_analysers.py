@@ -134,6 +134,85 @@ def test_emoji_faces_and_laughter_alone_are_scored(text, expected, emotion):
     result = scoring.score(text)
     assert (result.language, result.label, result.emotion) == ("none", expected, emotion)
 
+# Faces made of characters, two spaces between them
+FACES = {
+    "happy": (
+        '(^_^)  (^^)  (^-^)  (^o^)  (^O^)  (^ω^)  (^▽^)  (≧▽≦)  (≧∇≦)  (´▽`)  (´∀`)  (*´∀｀*)  （＾ｖ＾）  '
+        '(^o^)丿  ヽ(^o^)丿  ＼(^o^)／  ヽ(´▽`)/  (´ω`)  (´ω｀*)  (๑˃̵ᴗ˂̵)  ٩(ˊᗜˋ*)و  (๑•̀ㅂ•́)و✧  (*^▽^*)  '
+        '(o^^o)  (*^^*)  (´꒳`)  (◕‿◕)  (・∀・)  (｡･ω･｡)  (=^・^=)  ʕ•ᴥ•ʔ  (o´ω`o)  (>ω<)  (￣▽￣)  (｀・ω・´)  '
+        '(˘ω˘)  ヾ(*´∀｀*)ﾉ  (*≧∀≦*)  ( ´ ▽ ` )ﾉ  (⌒▽⌒)  (*´ω｀*)  ヽ(〃∀〃)ﾉ  (ﾉ◕ヮ◕)ﾉ*:･ﾟ✧  ٩(◕‿◕)۶  '
+        '(๑>◡<๑)  (ᵔᴥᵔ)  (✿◠‿◠)  d(^_^)b  ヽ(=^･ω･^=)丿  (*´﹀`*)'),
+    "love": (
+        '(♡ω♡)  (´ε｀)  (´ε` )♡  (づ￣ ³￣)づ  (*´³`*)  (♥ω♥*)  (｡♥‿♥｡)  (っ´з`)っ  (๑♡⌓♡๑)  (*´з`)  '
+        '(灬º‿º灬)♡'),
+    "sad": (
+        '(´・ω・`)  (´･_･`)  (´-ω-`)  (._.)  (｡•́︿•̀｡)  (´；ω；`)  (>_<)  ( ´•ω•` )  (´･ω･｀)  (つД`)  '
+        '(ﾉД`)  (´Д⊂ヽ  (◞‸◟)  (・へ・)'),
+    "crying": (
+        '(T_T)  (;_;)  （；＿；）  (ToT)  (TдT)  (T▽T)  (ಥ﹏ಥ)  (╥﹏╥)  (｡>﹏<｡)  ｡ﾟ(ﾟ´Д｀ﾟ)ﾟ｡  (;ω;)  (´;ω;｀)  '
+        '(つ﹏⊂)  (QAQ)  (；д；)  (iДi)  (ᗒᗣᗕ)՞'),
+    "angry": (
+        '(｀Д´)  (`Д´)  ヽ(`Д´)ノ  ヽ(｀Д´)ﾉ  (#｀Д´)  (# ﾟДﾟ)  (╬ Ò﹏Ó)  (╬ಠ益ಠ)  (｀皿´)  (｀ω´)  (`ε´)  (｀へ´)  '
+        '(ノಠ益ಠ)ノ彡┻━┻  (╯°□°）╯︵ ┻━┻  (・`ω´・)  (｀△´)  (メ｀ﾛ´)  (҂`з´)  (ꐦ°᷄д°᷅)  (*｀з´*)  (-_-メ)  (ಠ_ಠ)'),
+    "surprised": (
+        '(゚д゚)  ( ﾟДﾟ)  Σ(゜Д゜)  Σ(ﾟДﾟ)  (°o°)  (O_O)  (o_O)  (⊙_⊙)  (°ロ°)  (*_*)  Σ(･ω･ノ)ノ  (・□・;)  '
+        '(○_○)'),
+    "shrug": (
+        "¯\\_(ツ)_/¯  ┐(´д｀)┌  ┐(-_-)┌  ╮(╯▽╰)╭  ┐('～`;)┌  ヽ(ー_ー )ノ"),
+    "tired": (
+        '(`ー´)  (-_-)  (=_=)  (´Д`)  (´Д｀)  (;´Д`)  (ー_ー)  (－＿－)  (-_-;)  (´д`)  _(:3」∠)_  (_ _|||)  '
+        '(￣ヘ￣)  (-ω-;)  ( ˙-˙ )'),
+}
+FELT = {"happy": {"positive"}, "love": {"positive"}, "sad": {"negative"}, "crying": {"negative"}, "angry": {"negative"},
+        "surprised": {"neutral"}, "shrug": {"neutral", "negative"}, "tired": {"neutral", "negative"}}
+
+
+@pytest.mark.parametrize("face, felt", [
+    (face, FELT[mood]) for mood, faces in FACES.items() for face in faces.split("  ")])
+def test_a_face_is_read_alone_and_behind_words_of_any_language(face, felt):
+    alone, japanese, english = (scoring.score(text + face) for text in ("", "今日は月曜日です", "this was filmed in 2019 "))
+    assert (alone.language, japanese.language, english.language) == ("none", "ja", "en")
+    assert {alone.label, japanese.label} <= felt
+    difference = english.score - scoring.score("this was filmed in 2019").score
+    assert "positive" not in felt or difference > 0
+    assert felt != {"negative"} or difference < 0
+
+
+@pytest.mark.parametrize("face, emotion", [
+    ("ヽ(`Д´)ノ", "anger"), ("(╬ Ò﹏Ó)", "anger"), ("(´；ω；`)", "sadness"), ("(´Д`)", "sadness"), ("(ﾟДﾟ)", "surprise"),
+    ("(♡ω♡)", "love"), ("(^o^)丿", "joy"), ("(-_-)", "disgust"),
+])
+def test_a_face_has_an_emotion(face, emotion):
+    assert scoring.score(face).emotion == emotion
+
+
+@pytest.mark.parametrize("text", (
+    "(1:23)  (笑)  (...)  (…)  (--)  (->)  (=>)  (___)  (★★★)  (★★★☆☆)  (20°C)  (x^2)  (non)  (TV)  (!?)  (株)  (0.0)  "
+    "(「あ」)  (つつ)  (A・B)  (ᐃᓄᒃ)  (ʃə)  (ω0)  (ε-δ)  (ω=2)  (дед)  (ooo)  (TTT)  (xoxo)  (エロ)  (人)  (メシ)  (Ωμέγα)  "
+    "('90s)  ($$$)  (×○×)").split("  "))
+def test_what_else_stands_in_parentheses_is_no_face(text):
+    prepared = language.prepare(text)
+    assert emoji.read(prepared) == (prepared, [])
+
+
+@pytest.mark.parametrize("text, rest", [
+    ("(^^)つまらない", "つまらない"), ("(^^)ノート", "ノート"), ("mom(^^)", "mom"), ("Hello(^^)mate", "Hello mate"),
+    ("最高(^o^)丿最高", "最高 最高"),
+    ("(^_^)づらい", "づらい"), ("don´t", "don't"),
+])
+def test_a_face_takes_no_letter_of_a_word_along(text, rest):
+    assert emoji.read(language.prepare(text)).rest.strip() == rest
+
+
+@pytest.mark.parametrize("unit", [
+    "(", ")", "()", "(^", "(´", "ヽ(", "(;", "m", "ノ", "(ω", "((((^o^", "|ω", "╯", "¯", "(T", "·", "(・・・・・・・・・・)"])
+def test_hostile_faces_cost_no_more_than_their_limit(unit):
+    scoring.score("warm")
+    start = time.process_time()
+    scoring.score(unit * 10_000)
+    assert time.process_time() - start < 0.25
+
+
 
 # English: denial, slang, idioms
 

@@ -196,6 +196,8 @@ def test_a_question_to_the_creator_is_found(text):
     "can you make a tutorial on this", "Could you please react to BTS next?", "Part 2?", "part 2 please", "We need a part 2",
     "I'd love to see you play Zelda", "more videos like this please", "Please add Spanish subtitles", "bring back the old intro!",
     "You should react to Pink Floyd", "続編お願いします！", "パート2希望", "もっと動画出してほしい", "解説動画を作ってください",
+    "大阪にも来てください", "登録者100万人記念の動画を作ってください", "高評価の商品を紹介してほしいです", "フォロワー企画やってください",
+    "サブチャンネルも作ってください", "うちの猫の動画も紹介してください", "シェアハウスの動画もっと出してほしい",
     "2期はよ", "フルで聴きたい！", "概要欄に曲名を載せていただけると嬉しいです", "次は北海道に来てください"])
 def test_a_request_to_the_creator_is_found(text):
     assert ask(text) == "request"
@@ -208,7 +210,11 @@ def test_a_request_to_the_creator_is_found(text):
     "please stay healthy", "When I was a kid I loved this", "I need this in my life", "?", "", "please continue your great work",
     "2024年に見てる人いる？", "泣いたの私だけ？", "天才ですか？", "最高じゃないですか", "これからも頑張ってください！",
     "よろしくお願いします", "なにこれ？", "え？", "「この曲なんですか？」って聞かれた", "私のチャンネルも見てください",
-    "なんでこんなに可愛いの？", "何度見ても泣ける", "素晴らしいとしか言えない"])
+    "なんでこんなに可愛いの？", "何度見ても泣ける", "素晴らしいとしか言えない",
+    "チャンネル登録お願いします", "登録・高評価お願いします", "高評価とチャンネル登録よろしくお願いします", "フォローしてください", "相互登録お願いします",
+    "僕のチャンネル登録お願いします", "うちのチャンネルにも遊びに来てください", "ライブ見に来てください", "俺の動画も見てほしいです",
+    "歌ってみた投稿したので聴いてください", "拡散お願いします", "プロフから飛んできてください", "登録してもらえると嬉しいです", "いいね押してください",
+    "グッドボタンお願いします", "LINE追加お願いします", "応援お願いします", "シェアしてください", "ポチッとお願いします"])
 def test_what_is_not_asked_of_the_creator_is_nothing(text):
     assert ask(text) == ""
 

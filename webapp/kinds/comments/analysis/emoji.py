@@ -38,22 +38,44 @@ _PICTURE = re.compile("[\u203c\u2049\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a
 # Skin tones and the sexes that follow a gesture are part of the sign before them.
 _MODIFIER = re.compile("[\U0001f3fb-\U0001f3ff\u2640\u2642]")
 
-# A face in parentheses: only signs that faces are made of, and one that only faces have.
+# A face in parentheses, with its arms: whatever stands between them, if ``_is_face`` says so. Letters are
+# arms only where no word goes on with them: (^^)つまらない.
 _FACE = re.compile(
-    r"""[\\/ヽヾmΣ凸ლ┗╰┐¯_]*\((?=[^()\n]{0,12}(?:T.?T|[\^_;∀ωДд▽≧≦><°゚◡ᴗ‿˘◕•●◉⊙ಠᴥ皿∇╥﹏ツ\u309a]))"""
-    r"""([\s\^_;:・.,*#~=`'"∀ωДд▽≧≦><´°゚◡ᴗ‿˘◕•●◉⊙○◎ಠᴥ皿∇╥﹏ツToO益♡♥☆★ノﾉつっヘへεз3/\\|≡⌒ー\-\u309a\u0e51]{2,12})\)"""
-    r"""[\\/ヽヾノﾉ♪m┛و╯づつ┐¯_]*""")
-_OTHER_FACES = re.compile(r"ʕ[^ʕʔ\n]{1,8}ʔ|╯\W{1,6}┻\W?┻|[\\/]_*\(ツ\)_*[\\/]")
+    r"(?:[\\/ヽヾΣ凸ლ┗╰┐╮ノ¯_\-٩۶୧ᕦヘ<]|(?<![a-zA-Z])[modbqcʅ]){0,3}\(([^()\n]{2,20})\)"
+    r"(?:[ノ\s彡╯(]{0,4}┻[━─]+┻|[\\/ヽヾ┛╯┐┌╭¯_\-丿彡∩☞\u309aو۶୨ᕤゞง՞♪☆★♡]{1,3}"
+    r"|ノ(?![ァ-ヶー])|[づつっ](?!\w)|[modbqc](?![a-zA-Z])){0,3}")
+_OTHER_FACES = re.compile(r"ʕ[^ʕʔ\n]{1,8}ʔ|╯\W{1,6}┻\W?┻|[\\/]_{0,3}\(ツ\)_{0,3}[\\/]|[༼꒰][^༼༽꒰꒱\n]{1,14}[༽꒱]つ?"
+                          r"|\('[Дд]⊂ヽ?|\|[ω・'`_Дд]{2,5}\)|\(?\^[_o.]?\^;+")
+_PART_OF_FACE = re.compile(r"[ʕ╯ツ༼꒰|^]|\('")
+# Besides signs, the letters that faces are made of; by themselves they prove none.
+_FACE_CHARACTERS = re.compile(
+    r"(?:\W|[_ToOxXuUvQqAnwYyiIDc03ω∀ДдεзЗЭФэノっつづヘへエロヮワメシーゝ口皿益灬人눈๑ლღ೯இ٩۶ง一À-ÖØ-öø-ſ"
+    r"\u1100-\u11ff\u02b0-\u02ff\u0250-\u02af\u1d00-\u1dbf\u0c80-\u0cff\u1400-\u167f\ua000-\ua4cf])+")
+_FACE_SIGNS = re.compile(
+    # Mouths and eyes that nothing else has
+    r"[∀▽≧≦◡ᴗ‿ᴥ皿∇╥◕◠◔益ಠಥ꒳ヮᗜᐛᗣ‸\u309a]|[ωДдεз]\W|\W[ωДдεз]|<3|:3"
+    # Two eyes alike, of a sign that is no ASCII, of a letter about a mouth, of what is often in texts too
+    r"|([^\w\s!-/:-@\[-`{-~、。「」『』×○◯])(?!\1)\S{1,5}?\1|・・|([ToOxXuUQqi])[_.ωДдwWoOA^\-□ロ]{1,2}\2|([^\s_])_+\3"
+    r"|oO|Oo|o_O|O_o"
+    r"|TT|;[_o.^△]?;|>[_.~o]?<|\^[^\s^]{0,3}\^|\^_-|^_[_;|]|([.・*@$\-ー=])_+\4|([\-ー])[_.ω^oへヘ3人ー]+\5|=\^|[ÒòÔô]_+[Óóô]"
+    r"|'[^'`]{1,5}`|`[^'`]{1,5}'|[つっノ][_ωДд]|눈_눈")
+_NO_FACE = re.compile(r"_{3,}|[.\-=~]+|(?!(?:TT|[TQ][oOA][TQ]|[oOuU][wv][oOuU]|oO|Oo)$)[A-Za-z0-9]+")
 _MOODS = (
-    # The first that matches wins: tears before the eyes they fall from.
-    (re.compile(r"#|皿|益|ಠ|凸|┻|`[Дд]´"), ("anger", -0.8)),
-    (re.compile(r"T|;\S{1,2};|;$|^;|╥|﹏|>_<|つ[Дд]"), ("sadness", -0.6)),
-    (re.compile(r"ω・?`$"), ("sadness", -0.3)),
-    (re.compile(r"^__$"), ("love", 0.3)),
-    (re.compile("[°゚\u309a◎⊙][Дд∀ωo_.□]|[oO]_[oO]|Д"), ("surprise", 0.0)),
-    (re.compile(r"-_-|=_=|ー_ー"), ("disgust", -0.4)),
-    (re.compile(r"ツ"), ("neutral", 0.0)),
-    (re.compile(r"[♡♥]"), ("love", 1.0)),
+    # The first that matches wins. ´ is read as ', so that brows are told: '…` are raised, `…' drawn together.
+    (re.compile(r"[┐╮].*[┌╭]|ツ|ヽ\(ー|^\||ー'"), ("neutral", 0.0)),
+    (re.compile(r"#|メ|╬|ꐦ|҂|皿|益|ಠ|凸|┻|[Òò]_+[Óó]|`(?!・ω|∀|▽|[・ー])[^'`]{1,4}'|`з|`ε'"), ("anger", -0.8)),
+    (re.compile(r"\^[_o.ー\-]?\^;"), ("fear", -0.2)),
+    (re.compile(r"'[^'`]{0,2}(?:[Дд△へ]|[・•][ω_〈^△へ‸][・•]|_|-ω-)|▽T|\|\|"), ("sadness", -0.4)),
+    (re.compile(r"Σ\(|[°゚\u309a◎⊙○・OO*][□ロoOo0△][°゚\u309a◎⊙○・OO*]|[°゚\u309a◎⊙][Дд_][°゚\u309a◎⊙]"
+                r"|([oO○0*@⊙])_+[oO○0*@⊙]|[・•][_ー-][・•]"),
+     ("surprise", 0.0)),
+    (re.compile(r"T|;\S{1,2};|;\)|\(;|╥|ಥ|இ|>[_.~Дд]?<|[つっノ][Дд_]|[Qq]\S[Qq]"
+                r"|i[Дд]i|゚'|[〈‸◞へヘᗣ]|\.[_]+\.|([xXu])[_.]\1|ω・`"),
+     ("sadness", -0.6)),
+    (re.compile(r"\(__\)"), ("love", 0.3)),
+    (re.compile(r"Д|д"), ("surprise", 0.0)),
+    (re.compile(r"-_-|=_=|¬_|一_|ー_+ー|눈_|-\.-|\(:3"), ("disgust", -0.4)),
+    (re.compile(r"[♡♥]|[εз3]`|<3|[\-◡][3ε][\-◡]"), ("love", 1.0)),
 )
 _GLAD = ("joy", 0.7)
 
@@ -88,8 +110,10 @@ def read(text: str) -> Reading:
     An emoji that is not in the table stays in the text for whoever reads it next.
     """
     signs: list[Sign] = []
-    if "(" in text or not text.isascii():
-        text = _FACE.sub(lambda match: _face(match[1], signs), text)
+    if "(" in text:
+        text = _FACE.sub(lambda match: _face(match[0], signs) if _is_face(match[1]) else match[0], text)
+    # The search for the others is not cheap.
+    if _PART_OF_FACE.search(text):
         text = _OTHER_FACES.sub(lambda match: _face(match[0], signs), text)
     if not text.isascii():
         text = _PICTURE.sub(lambda match: _picture(match[0], signs), _MODIFIER.sub("", text))
@@ -143,6 +167,13 @@ def emotion(signs: Iterable[Sign]) -> str:
         # Surprise has no side, but it is there.
         totals[name] = totals.get(name, 0.0) + (abs(weight) or 0.4)
     return max(totals, key=totals.__getitem__, default="")
+
+
+def _is_face(body: str) -> bool:
+    """Whether what stands in parentheses is a face: of faces' characters alone, and one sign that only they have."""
+    body = "".join(body.split())
+    return bool(_FACE_CHARACTERS.fullmatch(body) and _FACE_SIGNS.search(body) and not _NO_FACE.fullmatch(body)
+                or body == "__")
 
 
 def _face(face: str, signs: list[Sign]) -> str:

@@ -27,36 +27,56 @@ def _one_of(*lines: str, before: str = "", after: str = "") -> re.Pattern[str]:
 
 
 _SENTENCE = re.compile(r"[^。!?\n]+[。!?\n]*")
-_CLAUSE_END = _one_of(r"[。、,.…!?\n「」()\s] けれど けど (?<!も)のに から(?!な) ので たら (?<!で)すが",
+_CLAUSE_END = _one_of(r"[。、,.…!?\n「」()\s] けれど けど (?<!も)のに (?<![分わ解])から(?!な) ので たら (?<!で)すが",
+                      r"(?<=[いるただやゃうんか])け(?:ん|え|ー)(?!な) さかい(?!な) ばってん",
                       # 'So scary that …', 'in the way and …': what is denied behind it is something else.
-                      r"(?:すぎ|過ぎ)て くて(?![はも]) (?<=[^\Wぁ-ん])で(?![はもすきなしあい])")
+                      r"(?:すぎ|過ぎ)て くて(?![はも]) (?<=[^\Wぁ-ん])で(?![はもすきなしあいけ])")
 
 # Holds a negation's letters without denying anything: 'must be', 'only', 'cannot stop', 'surely' …
 _NO_NEGATION = _one_of(
-    r"かもしれ[なまん] しか[^、。]{0,3}な[いか] しか(?:勝た)?ん (?:に|で)?違いな に違いありません 以外(?:の?何物でも)?な",
-    r"[止と]まら?[なん] やま[なんず] [堪た]ま(?:ら)?[なん] やめられ[なん] 離[れせ][なん] でなら[なん] てなら[なん]",
+    r"しか[^、。]{0,3}(?:な[いか]|ん|へん|ね[えー]) (?:に|で)?違いな に違いありません 以外(?:の?何物でも)?な",
+    r"[止と]まら?[なん] やま[なんず] [堪た]ま(?:ら)?[なん] やめられ[なん] 離[れせ][なん]",
+    r"忘れられ[なんへ] (?:見逃|欠か|外)せ[なんへ] (?:には?|にも)負け[なんへ] 言葉(?:にな|が出|が見) でなら[なん] てなら[なん]",
     r"半端な ハンパな ぱな とんでもな しょうがな しょーがな しゃーな しかたな 仕方が?な 限りな この上な 何気な さりげな もったいな そつな",
-    r"ざるを得な ずには[いお]られ[なんま] ないでは[いお]られ[なま] わけにはいかな (?:だけ|ばかり)(?:で|じゃ)は?な のみならず",
+    r"ざるを得[なん] ずには?[いお]られ[なんまへ] ないでは[いお]られ[なま] わけにはいかな (?:だけ|ばかり)(?:で|じゃ)は?な のみならず",
     # Asked for agreement
-    r"(?:じゃ|では)な(?:い|いです)?か じゃないの(?=$|[。?!]) じゃな?ね?[いー]?の?[?] く[なね](?:い|ー|え|ーい)?(?:の|か|です)?か?[?]",
+    r"(?:じゃ|では)ない(?:です)?か じゃないの(?=$|[。?!]) じゃな?ね?[いー]?の?[?] く[なね](?:い|ー|え|ーい)?(?:の|か|です)?か?[?]",
     r"すぎ(?:ない|ん)か?[?] すぎ(?:ひん|へん|ん) ませんか ないですか なんじゃな のではな",
     # 'Must', 'if not', 'please do not'
     r"なくちゃ なきゃ なければ な(?:い|かった)ら ないと(?!思|言|感|い) ないで(?:くれ|ほし|欲し|くださ|[。!?\s]|$) なくな(?:い|く)?ら",
+    # Of the west and the south: 'I suppose it is', 'isn't it?', '… though I would not know'
+    r"ん(?:と|や)?ちゃう ちゃう(?:ん?か|やろか|の?[?]|ん[?]) ちゃいますか (?:^|[わでなやねぞよ])知らん$ 知らん[顔ぷ]",
+    r"すい?ません すみません かも(?:しれ|知れ|わか|分か)ら?[なんま] (?:の|ん)か[はも]?(?:よく|まだ)?(?:分か|わか|知)ら",
+    # A noun after what is said of it: 好きないちご, 素敵なくるま, 綺麗なかっぱ, 好きなしごと
+    r"^な(?:い(?!$|\W|[わしでよねとんのけかやぞさーっもこじがw笑]|な(?!か))|かっ(?!た|$)|く(?!$|\W|[てもなは])|し(?!$|\W|[でにのだ]))",
     # Other words of these letters
     r"まず 必ず 思わず おもわず 相変わらず 関わらず かかわらず 負けず 残らず 知らず知らず はず(?!が|もな|な) ずっと ずつ 恥ず ずる ずれ ずば",
     r"いずれ わずか おのずと みんない なんとな 少な 危な 切な はかな つたな")
+# A verb as it stands before its denial. Kana that need not be one (みか|ん, いちば|ん, おか|ず) are none.
+_STEM = "|".join((
+    "[一-龠][えけせめべげ](?<![流眺考答晴憧幸].)|(?<=[一-龠])れ(?<![流晴憧別疲汚俺彼我].)|[一-龠]ら(?<![彼僕俺奴君我].)|[一-龠][わば](?<!一.)",
+    "[行好聞聴書効響動続届描泣引向着付浮湧焼抜吹利開空歩働叩置咲弾招築導輝傾除驚]か|[泳騒仰防急稼]が|[勝待持立経打育]た|[話許出返消押示離増減殺残直指]さ",
+    "[読進済好住休飲頼込踏望含組積挑惜悩拒憎]ま|[勝持捨立育]て|死な|[見観寝来出似得着]|でき|出来|[信感]じ|[起飽生尽]き|足り|落ち",
+    "(?:[わ分解]か|つま|[終変決伝関]わ|止ま|当た|上が|下が|収ま|見つか|助か|い|お|し|入|な|や|た|あ|と|くだ|はま|ささ|刺さ)ら",
+    "(?:おも|つか|ちが|もら)わ|(?:おも|もら|みつけら|きこ|つか|わら|み)え|[らさなくしき]れ|(?:[一-龠ァ-ヶーはも]|(?<![一-龠])[をに])せ|みとめ|ほめ|たべ|れせ"))
 _NEGATION = _one_of(
-    r"な(?:い(?!い)|かっ|く(?!せ)|き(?=$)) (?<!は)なし 無[しいく] 無かっ ませ[んぬ] ず(?:$|に|、) わけが?(?:な|ありませ) はず[がも]?な",
-    # Spoken and of the west: 笑えねえ, 良くねー, 知らん, 行かへん
-    r"(?:く|じゃ)ね(?:え|ー|よ|わ|$) (?<!か)(?<=[らかがばまえけせれべめ])ね(?:え|ーよ?$) へん",
-    r"(?<=[らかがたばまられえけせてねべめ])ん(?:$|わ|し|かった)",
+    r"な(?:い(?!い)|かっ|く(?!せ)|き(?=$)) (?<!は)なし 無[しいく] 無かっ ませ[んぬ] わけが?(?:な|あ[りら]) はず[がも]?な",
+    # Spoken and of the regions: 良くねー, 行かへん, できひん, 食べやん, うまぐね, 好きじゃなか
+    r"(?:[くぐ]|じゃ)(?:ね(?:え|ー|よ|わ|な|$)|にゃ) わがんね (?<!たい)(?<!こら)(?<=[わらかがさたばまえけせれべめてりきしみち])へん",
+    r"(?<=[きしちにみりびじえけ])ひん(?=$|\W|[わしよ]|かった|ね) (?:でき|出来|食べ|られ|[^こそあ]れ)やん (?:[くう]|じゃ|や|では)なか(?!な)",
+    r"(?:(?<!ん)と|わけ|訳|もん|気)ちゃ(?:う|いま)",
     r"ゼロ 皆無 程遠 ほど遠 とは言い難 とは言いがた に欠け")
-_DENIED_VERB = re.compile(r"[れらしえせけめ]?ん(?=$|\W|わ|し|かった|よう|ねん|から)")
+# 知らん, 飽きず, 許さぬ, 笑えねえ; looked for only where one of the letters is.
+_DENYING = re.compile("[んずぬね]")
+_DENIED = _one_of(r"ん(?!だ|で[すもき]|じゃん|の[?]|[ちどぐぷ]) ず(?=$|に) ぬ(?=$|\W|わ) ね(?:え|ー|よ?$)", before=f"(?:{_STEM})")
+_DENIED_VERB = re.compile(r"[れらしえせけめ]?(?:ん(?=$|\W|[わしがぞ]|かった|よう|ねん|から|け[んえー]|[ばた]い|とよ|のう)|ず(?=$|に)|へん|ひん)")
+# 'Is not', of Kansai; 泣いちゃう and 出ちゃう are verbs.
+_IS_NOT = re.compile(r"(?:(?<=[ァ-ヶー一-龠])(?<![出見寝来似着])|(?<=好き|すき|嫌い|れい))ちゃ(?:う|いま)(?!やろか|ん?か|すか|の?[?]|ん[?])")
 
 # What stands before 'but' counts less than what stands after it.
-_CONCESSION = _one_of(r"けれど けど (?<!も)(?<!いい)のに(?!お) ですが ますが ましたが でしたが くせに ものの",
+_CONCESSION = _one_of(r"けれど けど けんど ばってん だども (?<!も)(?<!いい)のに(?!お|な[ーあぁ]) ですが ますが ましたが でしたが くせに ものの",
                       r"(?<=[いただるう])が[、,\s] 割に 割と言われ")
-_TURN = _one_of("でも しかし だけど けど ただ(?!いま) だが なのに ところが それでも ですが とはいえ その割に", before=r"[\s、]*")
+_TURN = _one_of("でも しかし だけど けど [せほ]やけど じゃけど ばってん ただ(?!いま) だが なのに ところが それでも ですが とはいえ その割に", before=r"[\s、]*")
 _SAYS_SOMETHING = re.compile(r"\w{2,}")
 
 # Only mentioned: 'whether it is', 'if it is', 'people who are', 'when it is', 'said to be' …
@@ -87,10 +107,19 @@ _WISHED = _one_of(
     r"(?:だっ|だ|っ)?たら(?:な[あぁー]|よかった|良かった|いいのに|良いのに|最高(?:な|だった)のに|もっと)",
     r"(?:けれ|れ|なら)ば(?:な[あぁー]|よかった|良かった|いいのに|いいんだけど) だ?と(?:いい|良い)(?:のに|な|けど)",
     r"[いだのな]?か(?:と|って)思(?:った|って) [いだ]?と(?:思|聞い|期待し)(?:った|ってい?た|た)のに",
-    r"はず(?:だった|なの|だ)(?:のに|けど|が) べきだ(?:った|ろ)", before="(?:くなる|になる|[いたるっくかに]{0,2})")
+    r"はず(?:だった|なの|だ)(?:のに|けど|が) べきだ(?:った|ろ)",
+    r"(?:[だや]っ|じゃっ|かっ|(?:に?して)?い?て?)たのに(?!気)", before="(?:くなる|になる|[いたるっくかに]{0,2})")
 _BEFORE = _one_of(
     r"(?:以前|昔|前|前回|前作|初期|旧作|旧版|原作|原曲|本家|一期|1期|旧|古い|元|無印|他|別)[^、。!?]{0,6}(?:方が|ほうが|のが|が一番)",
     r"(?:昔|以前|前|初期|当時|最初|途中まで|始め)(?:の頃)?は", after=r"[^、。!?]{0,6}$")
+# 'It would be … if', said of what is not so; and what would please, which is a request.
+_IF = re.compile(r"(?:[けれせえてめげべね]ば|[ただ]ら|なら|さえ)[^、。!?]{0,8}$")
+_UNMET = re.compile(r"(?:[いただるなできやじゃ]|出来|ら?れ|かった|[だや]った|なん)*(?:のに(?!気)|ん(?:だ|です|や)(?:けど|が)|だけど|ですけど|(?:だろ|でしょ)うに)")
+_WOULD_PLEASE = re.compile(r"(?:(?:くれ|もらえ|いただけ|頂け|くださ|下さ)(?:たら|れば|ると|ば)"
+                           r"|(?:もっと|もう少し|もうちょっと|あと|せめて|字幕|歌詞)[^、。!?]{0,9}(?:ば|たら|[るいだ]と))[^、。!?]{0,3}$")
+_WANTED = re.compile(r"[^、。!?]{0,12}(?:[がをもは]|(?<!く)て)(?:ほし|欲し)かった(?!もの|物|やつ|曲)")
+_MORE = re.compile(r"(?:もっと|もう少し|もうちょっと)[^、。!?]{0,8}$")
+_HOPED = re.compile(r"[^、。!?]{0,10}(?:ほし|欲し|と思って(?:い?た|ました)|はず)")
 _STRONGER = _one_of(
     "めっちゃ めちゃ むちゃ くちゃ すご[くい] すっごい? 凄く とても とっても 非常に 本当に ほんと(?:に|うに)? ほんま(?:に)? まじで? マジで?",
     "がちで? ガチで? 超 激 鬼 クソ くそ クソほど バカ ばり でら なまら ぶち めっさ ちょー 最高に 一番 断然 かなり 相当 圧倒的に 死ぬほど",
@@ -184,9 +213,13 @@ def _in_context(sentence: str, match: lexicon.Match, following: int) -> _Felt:
     denials = _denials(sentence, match, following)
     if denials:
         return _turned(word, NEGATED_BY) if denials % 2 else word._replace(weight=word.weight * DENIED_TWICE_BY)
-    if word.weight > 0 and (_WISHED.match(after) or _BEFORE.search(before)
+    if word.weight > 0 and (_WISHED.match(after) or _WANTED.match(after) or _BEFORE.search(before)
+                            or _IF.search(before) and _UNMET.match(after)
+                            or _MORE.search(before) and _HOPED.match(after)
                             or _DOUBTED.search(before) and _DOUBT.match(after)):
         return _turned(word, MISSED_BY)
+    if word.weight > 0 and _WOULD_PLEASE.search(before):
+        return word._replace(weight=word.weight * MENTIONED_BY)
     return word
 
 
@@ -200,7 +233,8 @@ def _denials(sentence: str, match: lexicon.Match, following: int) -> int:
     limit = end.start() if end else limit
     # The question mark is needed: 'isn't it good?' denies nothing.
     clause = _NO_NEGATION.sub("＿", sentence[match.end:limit] + ("?" if sentence[limit:limit + 1] == "?" else ""))
-    return len(_NEGATION.findall(clause)) or bool(_DENIED_VERB.match(clause))
+    times = len(_NEGATION.findall(clause)) + (len(_DENIED.findall(clause)) if _DENYING.search(clause) else 0)
+    return times or bool(_DENIED_VERB.match(clause) or _IS_NOT.match(sentence, match.end))
 
 
 def _turned(word: _Felt, by: float) -> _Felt:

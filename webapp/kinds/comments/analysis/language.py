@@ -2,7 +2,8 @@
 
 Rule: kana means Japanese, hangul Korean, han alone Chinese unless its characters or words are Japan's,
 Latin English unless the stop words of another language say otherwise; any other script is 'other'. Of two
-scripts the weightier counts; names in Latin letters weigh nothing. 'none' is a text without words.
+scripts the weightier counts; names in Latin letters weigh nothing. 'none' is a text without words, which signs
+and laughs in any script are (草, www, ㅋㅋㅋ).
 """
 import re
 import unicodedata
@@ -18,6 +19,9 @@ _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 # Marks that pile up on letters ('zalgo'). The marks of Thai, Indic, Arabic or kana are not here.
 _STACKED_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]")
 _ADDRESSES = re.compile(r"(?:https?://|www\.)\S+|(?<!\w)@[\w.\-]+", re.IGNORECASE)
+# Marks that faces are made of, which NFKC would take apart; ´ is also typed for an apostrophe.
+_MARKS_OF_FACES = {"´": "'", "ˊ": "'", "ˋ": "`", "¯": "-", "￣": "-", "˘": "◡", "˙": "・"}
+_MARK_OF_A_FACE = re.compile(f"[{''.join(_MARKS_OF_FACES)}]")
 _CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"'})
 
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa\u31f0-\u31ff]")
@@ -40,12 +44,17 @@ _CHINESE_HAN = re.compile("[你您她們们這这个很嗎吗呢吧啊哦喔啦�
 _REDUCED = re.compile("[点国会学体声当来医写号旧数画区万担党独虫昼麦乱礼寿双争将]")
 _WHOLE = re.compile("[億場動時間語話見車東門風長馬鳥魚電飛員問紙記計訪詐誰議論護財質買費貸貧資賞軍農運過達違遠選郵銀開閉難霧順頭題"
                     "額飯館線紅結給組終練編緑純約級紀絡締績習聞職務務勝勢園執堅報壇夢嘆優億備傷側偽倉個倫偉債僕条極構標権樹橋]")
-# Comments of these words alone, in characters that Chinese has too, are a Japanese viewer's.
+# Comments of these words and places alone, in characters that Chinese has too, are a Japanese viewer's.
 _BARE_JAPANESE = re.compile("(?:最高|最強|最悪|最低|神回|神曲|神作|神編集|神企画|神動画|神|名曲|良曲|優勝|鳥肌|爆笑|号泣|素敵|綺麗|尊|圧巻|感謝|流石|可愛|"
                             "可哀想|天才|天才的|感動|完璧|完全|無理|待機|共感|納得|応援|日本|日本一|世界一|今回|毎回|本当|普通|新曲|原曲|推|過|大草原|草|"
                             "不可避|老害|詐欺|胸熱|胸糞|無念|不潔|絶景|歌詞|歌唱力|音小|何年前|待望|泣|笑|乙|初見|保存用|意味不明|理解不能|次回予告|予告|"
                             "予想外|想定外|予想以上|想像以上|期待|期待外|期待以上|微妙|残念|退屈|面倒|迷惑|邪魔|害悪|有能|無能|優秀|傑作|名作|良作|駄作|凡作|祝|勝利|満点|癒|懐|"
-                            "美人|美声|美味|大正解|大満足|衝撃|恐怖|不気味|不快|不安|心配|無駄|卑怯|外道|鬼畜|狂気|悲報|朗報|羨|懐古|釘付|脱帽|合掌|"
+                            "(?:完成度|再現度|満足度|中毒性|画質|音質|評価|好感度)[高低]|(?:音質|画質|作画|演技|雰囲気|声)[良神]|"
+                            "東京|大阪|京都|北海道|青森|岩手|宮城|秋田|山形|福島|茨城|栃木|群馬|埼玉|千葉|神奈川|新潟|富山|石川|福井|"
+                            "山梨|長野|岐阜|静岡|愛知|三重|滋賀|兵庫|奈良|和歌山|鳥取|島根|岡山|広島|山口|徳島|香川|愛媛|高知|福岡|"
+                            "佐賀|長崎|熊本|大分|宮崎|鹿児島|沖縄|札幌|仙台|横浜|川崎|名古屋|神戸|渋谷|新宿|池袋|秋葉原|浅草|銀座|"
+                            "鎌倉|箱根|博多|梅田|難波|金沢|那覇|富士山|関東|関西|都|府|県|県民|市|区|駅|出身|在住|民|美人|美声|美味|"
+                            "大正解|大満足|衝撃|恐怖|不気味|不快|不安|心配|無駄|卑怯|外道|鬼畜|狂気|悲報|朗報|羨|懐古|釘付|脱帽|合掌|"
                             "黙祷|冥福|同感|同意|激|超|大|中毒|中毒性|抜群|上手|下手|音量|画質|音質|高画質|高音質)+")
 _BARE_MAX_CHARACTERS = 12
 
@@ -106,6 +115,7 @@ def prepare(text: str) -> str:
     if not text.isascii():
         text = _UNREADABLE.sub(" ", _INVISIBLE.sub("", text))
         # One character can become eighteen (U+FDFA), hence the second cut.
+        text = _MARK_OF_A_FACE.sub(lambda mark: _MARKS_OF_FACES[mark[0]], text)
         text = unicodedata.normalize("NFKC", text)[:TEXT_MAX_CHARACTERS]
         text = _STACKED_MARKS.sub("", text).translate(_CURLY)
     elif not text.isprintable():
