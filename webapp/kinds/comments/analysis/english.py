@@ -3,6 +3,7 @@ import base64
 import json
 import math
 import re
+import string
 import struct
 import unicodedata
 from collections import Counter
@@ -22,8 +23,11 @@ WEIGHTS = Path(__file__).parent / "weights" / "english.json"
 _TOKEN = re.compile(r"\b\w+\b|[^\w\s]")
 _STRETCHED = re.compile(r"\b\w*?([^\W\d_])\1{2}\w*", re.IGNORECASE)
 # Finds what _RUN finds and more, in a fifth of the time.
-_THREE_ALIKE = re.compile(r"(.)\1\1", re.IGNORECASE)
+THREE_ALIKE = re.compile(r"(.)\1\1", re.IGNORECASE)
 _RUN = re.compile(r"([^\W\d_])\1{2,}", re.IGNORECASE)
+_INFLECTED = re.compile(r"(\w{3,}?)(?:s|d|ed|ing|ers?|ists?|ly|y|ish)")
+_SLIP_FROM_LETTERS = 5
+_SLIP_TO_LETTERS = 16
 
 # What an idiom of full weight adds to the logit of its side, and takes from the other's. Emoji beside words count less.
 _LOGITS_OF_SIGNS = 5.0
@@ -84,15 +88,39 @@ def evidence(text: str, words: list[str]) -> Evidence:
 
 def unstretched(text: str) -> str:
     """The text with 'gooood' as 'good' and 'soooo' as 'so'."""
-    return _STRETCHED.sub(_short, text) if _THREE_ALIKE.search(text) else text
+    return _STRETCHED.sub(_short, text) if THREE_ALIKE.search(text) else text
 
 
 def tokens(text: str) -> list[str]:
     """The words and signs the weights know a text by: lower case, without accents and apostrophes."""
+    return _TOKEN.findall(plain(text))
+
+
+def plain(text: str) -> str:
+    """The text in lower case, without accents and apostrophes."""
     text = text.lower().replace("'", "")
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-    return _TOKEN.findall(text)
+    return text
+
+
+def knows(word: str) -> bool:
+    """True for a word, in the form ``plain`` gives, that the weights, VADER or the idioms have."""
+    return word in model() or word in vader().lexicon or idioms.knows(word)
+
+
+def resembles(word: str) -> bool:
+    """True for the form of a known word, two known words in one (thumbnail), or a slip within one (awsome)."""
+    if (stem := _INFLECTED.fullmatch(word)) and (knows(stem[1]) or knows(stem[1] + "e")):
+        return True
+    if any(knows(word[:i]) and knows(word[i:]) for i in range(4, len(word) - 2)):
+        return True
+    if not _SLIP_FROM_LETTERS <= len(word) <= _SLIP_TO_LETTERS:
+        return False
+    # Between its ends: perfecto and musica are no slips.
+    cuts = range(1, len(word) - 1)
+    return (any(knows(word[:i] + word[i + 1:]) or knows(word[:i] + word[i + 1] + word[i] + word[i + 2:]) for i in cuts)
+            or any(knows(word[:i] + letter + word[i:]) for i in (*cuts, len(word) - 1) for letter in string.ascii_lowercase))
 
 
 def ngrams(words: list[str]) -> list[str]:
@@ -131,6 +159,9 @@ class Model:
         wide[::4] = rows
         self._rows = {term: int.from_bytes(wide[start:start + self._lanes.size], "little")
                       for term, start in zip(form["terms"].split("\n"), range(0, len(wide), self._lanes.size))}
+
+    def __contains__(self, ngram: str) -> bool:
+        return ngram in self._rows
 
     def logits(self, seen: Evidence) -> tuple[list[float], list[float], bool]:
         """The logits of negative, neutral, positive, those of the emotions, and whether a word is known.

@@ -192,6 +192,11 @@ def is_advert(text: str, words: Iterable[str]) -> bool:
     return any(adverts[word].search(text) for word in adverts.keys() & words)
 
 
+def knows(word: str) -> bool:
+    """True for a word, in lower case, that calls for an idiom or an advert."""
+    return word in _idioms() or word in _adverts()
+
+
 class _Idiom(NamedTuple):
     pattern: re.Pattern[str]
     sign: Sign

@@ -7,7 +7,7 @@ from . import emoji, english, japanese, language
 
 METHOD = ("English: one regression over n-grams and VADER, trained on GoEmotions and VADER's rated sentences, and own "
           "tables of idioms; Japanese: own lexicon with its conjugations; emoji: one own table; other languages are not scored")
-VERSION = "2"
+VERSION = "3"
 
 # A score beyond it, on either side, is a feeling; between is neutral.
 FEELING_FROM = 0.25
