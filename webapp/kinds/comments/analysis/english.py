@@ -7,6 +7,7 @@ import string
 import struct
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from operator import mul
@@ -70,11 +71,13 @@ def read(text: str, signs: list[emoji.Sign]) -> English:
     polarity, emotions, is_known = model().logits(evidence(rest, words))
     if not is_known:
         polarity = [0.0, 1.0, 0.0]
-    shift = emoji.beside_words(signs) + emoji.balance(found)
-    negative, neutral, positive = polarity
-    score = _score(negative - _LOGITS_OF_SIGNS * shift, neutral, positive + _LOGITS_OF_SIGNS * shift)
+    negative, neutral, positive = _shifted(polarity, emoji.balance(found))
+    is_irony = positive > max(negative, neutral) and emoji.IRONIC in signs and not _approves(signs)
+    if is_irony:
+        negative, positive = positive, negative
+    score = _score(*_shifted((negative, neutral, positive), emoji.beside_words(signs)))
     feeling = model().emotions[emotions.index(max(emotions))] if is_known else "neutral"
-    if feeling == "neutral" or found:
+    if feeling == "neutral" or found or is_irony:
         feeling = emoji.emotion(found + signs) or feeling
     return English(score, feeling)
 
@@ -193,6 +196,12 @@ def model() -> Model:
     return Model(json.loads(WEIGHTS.read_text("utf-8")))
 
 
+def _shifted(logits: Sequence[float], shift: float) -> tuple[float, float, float]:
+    """The logits after signs had their say."""
+    negative, neutral, positive = logits
+    return negative - _LOGITS_OF_SIGNS * shift, neutral, positive + _LOGITS_OF_SIGNS * shift
+
+
 def _score(negative: float, neutral: float, positive: float) -> float:
     """The score from the logits: on the side of the likeliest class, ±¼ its border."""
     highest = max(negative, neutral, positive)
@@ -209,6 +218,9 @@ def _short(match: re.Match[str]) -> str:
     return twice if twice.lower() in vader().lexicon or twice.lower() in BOOSTER_DICT else once
 
 
+def _approves(signs: list[emoji.Sign]) -> bool:
+    return any(weight >= idioms.APPROVING_FROM for _, weight in signs)
+
+
 def _only_approving(signs: list[emoji.Sign]) -> bool:
-    return (any(weight >= idioms.APPROVING_FROM for _, weight in signs)
-            and all(weight >= 0 for _, weight in signs))
+    return _approves(signs) and all(weight >= 0 for _, weight in signs)
