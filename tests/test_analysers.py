@@ -21,6 +21,7 @@ EMOTIONS = {"amusement", "anger", "disgust", "fear", "joy", "love", "neutral", "
 # A little below what bench/accuracy.py prints.
 MACRO_F1_AT_LEAST = 0.675
 F1_OF_EACH_AT_LEAST = 0.63
+FOREIGN = frozenset("es pt fr de it id tr hi nl pl ro vi sv fil sw hu".split())
 STOCK_VADER = SentimentIntensityAnalyzer()
 
 
@@ -99,6 +100,28 @@ def test_any_order_of_vaders_words_gives_stock_vaders_compound(text):
 ])
 def test_what_is_not_english_or_japanese_is_never_called_neutral(text, spoken):
     assert scoring.score(text) == (spoken, "", None, "")
+
+
+# What tests/data/short_comments.csv holds, by what it is for; the shares are a little below what they are.
+@pytest.mark.parametrize("purpose, languages, share", [
+    ("dev", {"en"}, 0.96), ("dev", FOREIGN, 0.96), ("heldout", {"en"}, 0.9), ("heldout", FOREIGN, 0.9)])
+def test_short_comments_without_a_stop_word_are_told_apart(purpose, languages, share):
+    path = Path(__file__).parent / "data" / "short_comments.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["set"] == purpose and row["language"] in languages]
+    expected = {"en", "none"} if languages == {"en"} else {"other"}
+    wrong = [row["text"] for row in rows if scoring.score(row["text"]).language not in expected]
+    assert len(rows) >= 80 and len(wrong) <= (1 - share) * len(rows), wrong
+
+
+@pytest.mark.parametrize("text, spoken", [
+    ("Perfeito", "other"), ("Excelente trabajo", "other"), ("Müthiş", "other"), ("Super canción", "other"),
+    ("GENIAAAL", "other"), ("Mantap bro", "other"), ("Zabardast", "other"), ("Kasar", "other"), ("xqzv blorp", "other"),
+    ("Super", "en"), ("SUPER", "en"), ("super video", "en"), ("horrible", "en"), ("Brooooo", "en"), ("GTA 6", "en"),
+    ("Lionel Messi", "en"), ("MrWhosTheBoss", "en"), ("awsome", "en"), ("no no no", "en"), ("oh", "en"),
+])
+def test_one_or_two_words_are_english_only_where_english_knows_them(text, spoken):
+    assert scoring.score(text).language == spoken
 
 
 @pytest.mark.parametrize("text, spoken", [
@@ -267,13 +290,13 @@ def test_the_words_that_call_for_an_idiom_miss_none(labelled):
     callers = {}
     for word, found in idioms._idioms().items():
         for idiom in found:
-            callers.setdefault(idiom.pattern, set()).add(word)
+            callers.setdefault((idiom.pattern, idiom.beside), set()).add(word)
     assert len(callers) == len(idioms._TABLE)
     for text, _ in labelled:
         text = english.unstretched(language.prepare(text))
         words = set(english.tokens(text))
-        for pattern, calling in callers.items():
-            assert calling & words or not pattern.search(text), (text, pattern)
+        for (pattern, beside), calling in callers.items():
+            assert calling & words and (not beside or beside & words) or not pattern.search(text), (text, pattern)
         assert idioms.is_advert(text, words) == any(pattern.search(text) for pattern in idioms._adverts().values()), text
 
 
@@ -310,6 +333,93 @@ def test_irony_without_a_mark_is_missed_as_the_documentation_says():
     assert "Irony" in (Path(scoring.__file__).parent / "weights" / "README.md").read_text("utf-8")
 
 
+KINDS_OF_PHRASE = {
+    "better in the past": (("negative", "neutral"), """
+        He used to be funny | This show was good once | You were better before | This channel used to be great |
+        The old episodes were better | I used to love this game | It was better before the update |
+        The first season was better | Remember when this channel was good | Your older videos were better |
+        They were great back in the day | I miss when this was funny | This was good before they changed it |
+        The show isn't as good as it used to be | I liked the original better | Music was better back then"""),
+    "better in the past, near miss": (("positive",), """
+        used to it now, love it | I used to hate this, now I love it | once again great |
+        This was my favorite song as a kid, still love it | He was amazing in this | it was great to be there |
+        never been better than this before | I used to be sad, this song helped me, thank you |
+        I'm so used to these amazing videos | Good as it used to be, love it | This is so much better than the old one |
+        Once upon a time in Hollywood was great | You were great | once again great, as always |
+        never stop making videos | he used to be bad, now he is amazing"""),
+    "wished for": (("negative", "neutral"), """
+        I wish this was better | If only the acting was good | I wish it was funny | I wish I could like this |
+        I wish this game was good | If only it was as good as the book | I wanted to love this |
+        I really wanted to like it | wish the audio was better | I wish they had made a better ending |
+        This could have been great | It should have been better | I expected better | If only they had a good writer |
+        I hoped it would be good | Would be better without the music | wish the ending was more interesting |
+        if only the singer was talented"""),
+    "wished for, near miss": (("positive",), """
+        I wish you all the best | I wish I could like this twice | I wish you a great day |
+        wish I could give this more likes, amazing | I wish this was longer, love it | wish you luck, great channel |
+        best wishes from Brazil, love it | I wish I had found this great channel sooner |
+        I wish every teacher was this good | I wish my teacher was as good as you |
+        wish I could play like that, amazing | I wish I was this talented | If only all teachers were this good |
+        it couldn't have been better | I wish more people knew this amazing song"""),
+    "nothing is better": (("positive",), """
+        can't get better than this | Never seen anything better | nothing but love | never a dull moment |
+        It doesn't get better than this | it does not get any better | nothing better than this |
+        no one does it like him | Never heard anything so beautiful | nothing beats this song | nobody can beat this |
+        I've never laughed so hard | I have never been so happy | couldn't ask for more | couldn't have said it better |
+        nothing but respect | never felt more alive | there is no better singer | no better feeling than this |
+        not a single bad song | can't be topped | never seen a better performance | never fails to make me smile |
+        can't love this enough | You could not have done it better | Nothing makes me happier than this |
+        hard not to smile | can't stop laughing"""),
+    "nothing is better, near miss": (("negative", "neutral"), """
+        never seen anything worse | nothing but hate | nothing but garbage | it doesn't get worse than this |
+        it can't get worse | not a single good song | there is nothing good here | I've never been so bored |
+        I have never seen anything so bad | nothing is good about this | never a good moment | never laughed once |
+        nobody likes this | I never liked this | can't like this | no better than the last bad one"""),
+    "praise denied": (("negative",), """
+        wouldn't call this music good | don't find this funny | hard to enjoy | I don't think this is good |
+        I can't say I enjoyed it | not what I would call funny | I don't see how this is funny | impossible to enjoy |
+        difficult to like | I wouldn't say it's good | didn't really find it entertaining | can't call this art good |
+        I fail to see what is funny here | I doubt this is good | don't consider this great | I don't believe it's good |
+        never found him funny | It's hard to like this guy | I can't find this entertaining |
+        I don't get why this is funny"""),
+    "praise denied, near miss": (("positive",), """
+        hard not to love this | hard to believe how good this is | hard to find good videos like this |
+        hard to put into words how great this is | I don't know why but I love this |
+        I don't think I've ever seen a better video | can't say enough good things |
+        I don't see how anyone could dislike this, love it | don't think it could be better |
+        I don't know who you are but I love it | wouldn't change a thing, perfect |
+        I don't usually comment but this is great | impossible not to smile | hard work pays off, great job |
+        It's hard to pick my favorite, all great | difficult to describe how much I love it |
+        I don't think you know how amazing you are | I didn't expect this to be so good | it's not hard to love this"""),
+    "hardly any": (("negative", "neutral"), """
+        Neither good nor funny | nobody likes this | hardly funny | barely enjoyable | zero talent | far from good |
+        far from perfect | neither funny nor entertaining | no talent at all | nobody enjoyed this |
+        none of this is funny | hardly entertaining | zero effort | barely watchable | no one likes this |
+        few people will enjoy this | lacks any charm | without any talent | nobody finds this funny | scarcely funny |
+        anything but good | nothing funny about it | not even close to good | zero fun | nowhere near funny |
+        lacks creativity | zero charm"""),
+    "hardly any, near miss": (("positive", "neutral"), """
+        hardly bad | nobody is perfect but you are great | nobody hates this | zero complaints | zero regrets, loved it |
+        far from bad | barely started and I already love it | no one can hate this | nobody does it better |
+        neither bad nor boring | zero flaws, great | I can barely breathe, so funny | I can hardly wait |
+        from zero to hero, love it | zero skips, great album | no one makes better videos | none of this is bad"""),
+    "rolled eyes": (("negative",), """
+        Great, another 10 minute ad. Thanks a lot 🙄 | Wow, so funny 🙄 | great job 🙄 | Yeah, amazing 🙄 |
+        love that for us 🙄 | Thanks for the great advice 🙄 | very original 🙄🙄 | oh wow how impressive 🙄 |
+        sure, best video ever 🙄 | nice one 🙄 | what a genius 🙄 | Perfect, just perfect 🙄"""),
+    "rolled eyes, near miss": (("positive",), """
+        haters 🙄 you are the best ❤️ | I love this song 😍 | I love it when he rolls his eyes, so good"""),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_PHRASE)
+def test_a_kind_of_phrase_is_read_as_it_is_meant(kind):
+    expected, phrases = KINDS_OF_PHRASE[kind]
+    wrong = {phrase: scoring.score(phrase).score for phrase in map(str.strip, phrases.split("|"))
+             if label(phrase) not in expected}
+    assert not wrong
+
+
 @pytest.mark.parametrize("text, expected", [
     ("the song is great but the audio is terrible", "negative"), ("great song but a bit short", "positive"),
     ("nice voice but the video was boring and way too long", "negative"),
@@ -333,7 +443,7 @@ def test_who_speaks_of_a_channel_or_a_code_does_not_advertise(text):
     assert label(text) in ("positive", "negative")
 
 
-@pytest.mark.parametrize("text", ["xqzv blorp", "who is watching in 2026", "when was this filmed?", "he works at a bank"])
+@pytest.mark.parametrize("text", ["Skibidi sheesh", "who is watching in 2026", "when was this filmed?", "he works at a bank"])
 def test_what_is_unknown_or_plain_is_neutral_and_no_guess(text):
     assert label(text) == "neutral"
 

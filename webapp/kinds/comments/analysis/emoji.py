@@ -24,14 +24,16 @@ _GROUPS = (
     ("sadness", -0.2, "😭"),
     ("anger", -1.0, "😡😠🤬👿💢👎🖕😤😾🚮🗑"),
     ("anger", -0.5, "🤦🙅❌🚫"),
-    ("disgust", -1.0, "🤮🤢😒🙄😑💩🤡🤥🥴"),
-    # A smile turned upside down is meant that way.
-    ("disgust", -0.8, "🙃"),
+    ("disgust", -1.0, "🤮🤢😒😑💩🤡🤥🥴"),
+    # A smile turned upside down is meant that way; see ``IRONIC``.
+    ("disgust", -0.8, "🙃🙄"),
     ("disgust", -0.4, "😐🫤🤨😬"),
     ("fear", -0.5, "😨😱😧😦🙀🫣👻"),
     ("surprise", 0.0, "😮😯😲😳🤯🤔🧐👀❓❗🤷🫨🫢"),
 )
 TABLE = {sign: (emotion, weight) for emotion, weight, signs in _GROUPS for sign in signs}
+# Turns the praise it stands beside.
+IRONIC = TABLE["🙄"]
 
 _PICTURE = re.compile("[\u203c\u2049\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2934-\u2935\u2b00-\u2bff"
                       "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]")

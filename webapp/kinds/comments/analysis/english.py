@@ -3,9 +3,11 @@ import base64
 import json
 import math
 import re
+import string
 import struct
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from operator import mul
@@ -22,8 +24,11 @@ WEIGHTS = Path(__file__).parent / "weights" / "english.json"
 _TOKEN = re.compile(r"\b\w+\b|[^\w\s]")
 _STRETCHED = re.compile(r"\b\w*?([^\W\d_])\1{2}\w*", re.IGNORECASE)
 # Finds what _RUN finds and more, in a fifth of the time.
-_THREE_ALIKE = re.compile(r"(.)\1\1", re.IGNORECASE)
+THREE_ALIKE = re.compile(r"(.)\1\1", re.IGNORECASE)
 _RUN = re.compile(r"([^\W\d_])\1{2,}", re.IGNORECASE)
+_INFLECTED = re.compile(r"(\w{3,}?)(?:s|d|ed|ing|ers?|ists?|ly|y|ish)")
+_SLIP_FROM_LETTERS = 5
+_SLIP_TO_LETTERS = 16
 
 # What an idiom of full weight adds to the logit of its side, and takes from the other's. Emoji beside words count less.
 _LOGITS_OF_SIGNS = 5.0
@@ -66,11 +71,13 @@ def read(text: str, signs: list[emoji.Sign]) -> English:
     polarity, emotions, is_known = model().logits(evidence(rest, words))
     if not is_known:
         polarity = [0.0, 1.0, 0.0]
-    shift = emoji.beside_words(signs) + emoji.balance(found)
-    negative, neutral, positive = polarity
-    score = _score(negative - _LOGITS_OF_SIGNS * shift, neutral, positive + _LOGITS_OF_SIGNS * shift)
+    negative, neutral, positive = _shifted(polarity, emoji.balance(found))
+    is_irony = positive > max(negative, neutral) and emoji.IRONIC in signs and not _approves(signs)
+    if is_irony:
+        negative, positive = positive, negative
+    score = _score(*_shifted((negative, neutral, positive), emoji.beside_words(signs)))
     feeling = model().emotions[emotions.index(max(emotions))] if is_known else "neutral"
-    if feeling == "neutral" or found:
+    if feeling == "neutral" or found or is_irony:
         feeling = emoji.emotion(found + signs) or feeling
     return English(score, feeling)
 
@@ -84,15 +91,39 @@ def evidence(text: str, words: list[str]) -> Evidence:
 
 def unstretched(text: str) -> str:
     """The text with 'gooood' as 'good' and 'soooo' as 'so'."""
-    return _STRETCHED.sub(_short, text) if _THREE_ALIKE.search(text) else text
+    return _STRETCHED.sub(_short, text) if THREE_ALIKE.search(text) else text
 
 
 def tokens(text: str) -> list[str]:
     """The words and signs the weights know a text by: lower case, without accents and apostrophes."""
+    return _TOKEN.findall(plain(text))
+
+
+def plain(text: str) -> str:
+    """The text in lower case, without accents and apostrophes."""
     text = text.lower().replace("'", "")
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-    return _TOKEN.findall(text)
+    return text
+
+
+def knows(word: str) -> bool:
+    """True for a word, in the form ``plain`` gives, that the weights, VADER or the idioms have."""
+    return word in model() or word in vader().lexicon or idioms.knows(word)
+
+
+def resembles(word: str) -> bool:
+    """True for the form of a known word, two known words in one (thumbnail), or a slip within one (awsome)."""
+    if (stem := _INFLECTED.fullmatch(word)) and (knows(stem[1]) or knows(stem[1] + "e")):
+        return True
+    if any(knows(word[:i]) and knows(word[i:]) for i in range(4, len(word) - 2)):
+        return True
+    if not _SLIP_FROM_LETTERS <= len(word) <= _SLIP_TO_LETTERS:
+        return False
+    # Between its ends: perfecto and musica are no slips.
+    cuts = range(1, len(word) - 1)
+    return (any(knows(word[:i] + word[i + 1:]) or knows(word[:i] + word[i + 1] + word[i] + word[i + 2:]) for i in cuts)
+            or any(knows(word[:i] + letter + word[i:]) for i in (*cuts, len(word) - 1) for letter in string.ascii_lowercase))
 
 
 def ngrams(words: list[str]) -> list[str]:
@@ -132,6 +163,9 @@ class Model:
         self._rows = {term: int.from_bytes(wide[start:start + self._lanes.size], "little")
                       for term, start in zip(form["terms"].split("\n"), range(0, len(wide), self._lanes.size))}
 
+    def __contains__(self, ngram: str) -> bool:
+        return ngram in self._rows
+
     def logits(self, seen: Evidence) -> tuple[list[float], list[float], bool]:
         """The logits of negative, neutral, positive, those of the emotions, and whether a word is known.
 
@@ -162,6 +196,12 @@ def model() -> Model:
     return Model(json.loads(WEIGHTS.read_text("utf-8")))
 
 
+def _shifted(logits: Sequence[float], shift: float) -> tuple[float, float, float]:
+    """The logits after signs had their say."""
+    negative, neutral, positive = logits
+    return negative - _LOGITS_OF_SIGNS * shift, neutral, positive + _LOGITS_OF_SIGNS * shift
+
+
 def _score(negative: float, neutral: float, positive: float) -> float:
     """The score from the logits: on the side of the likeliest class, ±¼ its border."""
     highest = max(negative, neutral, positive)
@@ -178,6 +218,9 @@ def _short(match: re.Match[str]) -> str:
     return twice if twice.lower() in vader().lexicon or twice.lower() in BOOSTER_DICT else once
 
 
+def _approves(signs: list[emoji.Sign]) -> bool:
+    return any(weight >= idioms.APPROVING_FROM for _, weight in signs)
+
+
 def _only_approving(signs: list[emoji.Sign]) -> bool:
-    return (any(weight >= idioms.APPROVING_FROM for _, weight in signs)
-            and all(weight >= 0 for _, weight in signs))
+    return _approves(signs) and all(weight >= 0 for _, weight in signs)

@@ -1,4 +1,4 @@
-"""Turns of phrase that mean something else than their words: slang, denied badness, marked sarcasm, adverts.
+"""Turns of phrase that mean something else than their words: slang, denials, wishes, marked sarcasm, adverts.
 
 The table is our own, written from general knowledge of how people comment and tuned on no data. Each
 entry is read as a sign, as an emoji is, and its words are taken out of the text. Irony without a mark
@@ -25,9 +25,23 @@ _END = r"(?=\s*(?:at all\b)?\s*(?:$|[.!?,;~]|lo+l|lmao|fr\b|ngl|bro\b|af\b|asf\b
 _CANNOT = "(?:can'?t|cannot|can not|couldn'?t|could not)"
 _DOES_NOT = "(?:never|doesn'?t|does not|don'?t|didn'?t|did not|won'?t|hasn'?t|haven'?t)"
 
+_GOODS = ("good great fun funny enjoyable amazing awesome excellent fantastic wonderful beautiful nice cool decent "
+          "entertaining interesting hilarious brilliant perfect impressive watchable talented creative original cute "
+          "lovely scary epic")
+_BADS = "bad boring terrible awful horrible ugly annoying stupid dull weak wasted"
+_GOOD = f"(?:{_GOODS.replace(' ', '|')})"
+_BAD = f"(?:{_BADS.replace(' ', '|')})"
+_LIKING = "(?:like|love|enjoy|appreciate)"
+_IT = (r"(?:this|that|it|these|those|he|him|she|her|they|them|you|we|(?:the|your|his|her|their|my) \w+(?: \w+)?|"
+       r"(?:this|that) (?!(?:twice|more|again|forever|too)\b|every)\w+)")
+_NOBODY = r"(?:nobody|no ?one)"
+_MORE_OR_LESS = r"(?:(?:a|an|as|so|such|much|more|way|far|lot|even|still|very|all|some|any|that|\w+ly) )*"
+_NO_LONGER = r"(?!.{0,40}\b(?:still|always|now)\b)"
+
 _DENIAL = rf"(?:not|isn'?t|wasn'?t|aren'?t|ain'?t|never|no|hardly) (?:{_VERY} |that |a )*"
 
-# emotion, weight, words of which one must be there (so that most comments cost nothing), pattern
+# emotion, weight, words of which one must be there, and one of those after '&' (so that most comments cost
+# nothing), pattern
 _TABLE = (
     # Praise
     ("love", 0.8, "slaps slapped",
@@ -76,8 +90,8 @@ _TABLE = (
     ("amusement", 0.6, "dead deceased wheezing cackling weak howling",
      rf"i(?:'?m| am) (?:{_VERY} )?(?:dead|deceased|wheezing|cackling|weak|howling){_END}"),
     ("amusement", 0.7, "died dying laughing laughed",
-     r"(?:died|dying|cried|crying|wheezing)(?: of| from)? (?:laughing|laughter)|laugh(?:ed|ing) (?:so|too) (?:hard|"
-     r"much)|laughing my ass off"),
+     r"(?:died|dying|cried|crying|wheezing)(?: of| from)? (?:laughing|laughter)|(?<!never )laugh(?:ed|ing) (?:so|too) "
+     r"(?:hard|much)|laughing my ass off"),
     # Badness denied, and what never wears out
     ("love", 0.4, "bad worst terrible awful horrible",
      r"(?:not|isn'?t|wasn'?t|ain'?t|aren'?t) (?:too |that |so |half |really |at all )*(?:a |the )?(?:bad|worst|"
@@ -104,6 +118,103 @@ _TABLE = (
      r"(?:don'?t|didn'?t|isn'?t|wasn'?t|do not|is not) not (?:like|love|enjoy|good|great|fun|funny|nice)"),
     ("love", 0.7, "stop",
      r"(?:never|don'?t|do not) (?:ever )?stop (?:making|posting|uploading|creating|singing|doing|being)"),
+    # Nothing is better
+    ("love", 0.8, "better",
+     rf"(?:{_CANNOT}|it (?:doesn'?t|does not)|(?:don'?t|do not) think (?:\w+ ){{1,3}}(?:can|could)) (?:\w+ )?(?:get|"
+     rf"be)(?: any| much)? better(?: than (?:this|that))?|{_CANNOT} (?:have|'?ve|of) been (?:any )?better|(?:doesn'?t|"
+     rf"does not) get(?: any| much)? better than|there(?:'?s| is| are| was) no better(?! way)|no better (?!way)\w+ "
+     rf"than|{_NOBODY} \w+ (?:it )?better|nothing (?:\w+ )?better(?! (?:to do|will|ever))"),
+    ("love", 0.8, "never think & better so more this as happier happy proud prouder laughed",
+     r"(?:never|(?:don'?t|do not) think i(?:'?ve| have)?) (?:ever )?(?:seen|heard|had|met|read|watched|played|known|"
+     r"felt|found|tasted) (?:(?!not|was|is|get)\w+ ){0,2}?"
+     rf"(?:better|(?:so|more|this|as) (?:{_GOOD}|alive|happy|loved))|never (?:been (?:so |this )?(?:better|happier|"
+     rf"happy|proud(?:er)?)|laughed (?:(?:so|this) (?:hard|much)|harder))"),
+    ("love", 0.8, "nothing",
+     r"nothing but (?:the )?(?:love|respect|praise|admiration|good|great|best|joy|happiness|smiles|positiv\w+|facts|"
+     r"talent|perfection|quality)"),
+    ("love", 0.7, f"{_BADS} skip & never not no zero",
+     rf"(?:never|not) (?:a|one)(?: single)? (?:{_BAD} (?:moment|second|minute|song|video|episode|track|word|line)|"
+     rf"skip)|(?:no|zero) {_BAD} (?:songs?|videos?|episodes?|moments?)"),
+    ("love", 0.7, "beats beat tops top compares compare close comes like match happier smile & nothing nobody noone "
+     "one",
+     rf"(?:nothing|{_NOBODY}) (?:can |could |will |ever |even )*(?:beats?|tops?|match|compares?|comes? close|does it "
+     rf"like|makes? me (?:happier|smile (?:more|like)))"),
+    ("love", 0.4, "hate hates hated dislike dislikes",
+     rf"{_NOBODY} (?:can |could |would |ever )*(?:hate|dislike)[sd]?(?: (?:this|that|it|you|him|her|them))?"),
+    ("love", 0.7, "ask said put done topped beaten matched love praise say appreciate change & can cant cannot could "
+     "couldnt wouldnt would",
+     rf"{_CANNOT} (?:\w+ )?(?:ask for (?:more|better|anything)|(?:have |of )(?:said|put|done|asked|wished) (?:it |this "
+     rf"|that |for )?"
+     r"(?:\w+ )?(?:better|more)|be (?:topped|beaten|matched)|(?:love|praise|appreciate) \w+ (?:\w+ )?enough|say enough "
+     r"(?:good|great|nice))|would(?:n'?t| not) change (?:a thing|anything)"),
+    ("love", 0.7, "hard difficult impossible help & not but",
+     rf"(?:(?:hard|difficult|impossible) (?:not to|to not)|{_CANNOT} help (?:it )?but) (?:{_LIKING}|smile|laugh|dance|"
+     rf"sing|"
+     r"cry|be (?:happy|impressed|amazed))"),
+    ("love", 0.4, f"neither hardly barely scarcely far none anything & {_BADS}",
+     rf"(?:hardly|barely|scarcely|far from|anything but|neither) (?:a )?{_BAD}(?: n?or (?:{_BAD}|\w+))?|none of "
+     rf"(?:\w+) (?:is|are|was|were) {_BAD}"),
+    # Better in the past
+    ("sadness", -0.7, "used",
+     rf"used to (?:be|sound|look|feel) {_MORE_OR_LESS}(?:{_GOOD}|better|(?:my|the) (?:best|"
+     rf"favou?rite)){_NO_LONGER}"),
+    ("sadness", -0.1, "used",
+     rf"used to (?:really |actually )?{_LIKING} (?:(?:this|your|his|her) \w+|it|this|you|him|them|watching)"
+     r"(?!.{0,40}\b(?:as a|when i|kid|child|still|always|now|back)\b)"),
+    ("sadness", -0.7, f"once before until till then day days past first & better {_GOODS}",
+     rf"(?:was|were) {_MORE_OR_LESS}(?:{_GOOD}|better) (?:once{_END}|(?<!than )before(?! (?:i|and|but)\b)|until (?:i|"
+     rf"it|they|he|she|you|the)|till|back (?:then|in the days?)|in the past|at first){_NO_LONGER}"),
+    ("sadness", -0.5, "old older original first previous earlier & better funnier more",
+     r"(?:old|older|original|first|previous|earlier) (?!songs?|music)(?:\w+ ){0,2}?(?:was|were) (?:so |much |way |far |"
+     r"a lot )*(?:better|funnier)|(?:liked|loved|preferred|enjoyed) (?:the|your) (?:old|original|first|previous|"
+     r"earlier)\w*(?: \w+)? (?:better|more)"),
+    ("sadness", -0.6, f"remember miss & {_GOODS}",
+     rf"(?:remember|miss)(?: the (?:days?|times?))? when {_IT} (?:was|were|made|had) "
+     rf"{_MORE_OR_LESS}{_GOOD}{_NO_LONGER}"),
+    # Wished for, so not there
+    ("sadness", -0.7, f"wish wished only & better {_GOODS}",
+     rf"(?:wish(?:ed)?|if only) (?:that )?{_IT} (?:was|were|is|had|could be|could have been|would be|had been|made|had "
+     rf"made) {_MORE_OR_LESS}(?:better|{_GOOD})(?! as (?:this|you|him|her|them|yours)\b)"),
+    ("sadness", -0.7, "wish wanted",
+     rf"(?:wish (?:i|we) could|(?:i|we) (?:really |so |just )*want(?:ed)? (?:so (?:badly|bad|much) )?to) (?:really "
+     rf")?{_LIKING} {_IT}{_END}"),
+    ("sadness", -0.6, f"been & better {_GOODS}",
+     rf"(?:could|should|might)(?: have|'?ve| of) been {_MORE_OR_LESS}(?:better|{_GOOD})|would(?: have|'?ve| of) been "
+     rf"{_MORE_OR_LESS}better"),
+    ("sadness", -0.6, f"expected hoped & better {_GOODS}",
+     rf"(?:i|we) (?:expected|hoped) (?:for |(?:it|this) (?:to|would|will) (?:be|have "
+     rf"been) |something )*{_MORE_OR_LESS}(?:better|{_GOOD})"),
+    ("sadness", -0.6, "better & without if", rf"(?:would|could|might) be {_MORE_OR_LESS}better (?:without|if)"),
+    # Praise that somebody denies
+    ("disgust", -0.7, f"call find consider say think believe & {_GOODS}",
+     rf"(?:{_DOES_NOT}|{_CANNOT}|wouldn'?t|would not)(?<!can't)(?<!cant)(?: (?:even|ever|really|actually|honestly|"
+     rf"\w+ly))* (?:call|find|consider|say|think|believe) (?:that )?(?!(?:it|this|that)s? (?:could|would|"
+     rf"can)){_IT}(?:'?s|'?re)?(?: (?:is|are|was|were))? {_MORE_OR_LESS}{_GOOD}(?! enough)"),
+    ("disgust", -0.7, f"call say find & {_GOODS}",
+     rf"{_CANNOT} (?:\w+ly )?(?:call|say|find) (?:that )?{_IT}(?:'?s|'?re)?(?: (?:is|are|was|were))? "
+     rf"{_MORE_OR_LESS}{_GOOD}|not what (?:i|you|anyone|people)(?:'?d| would)? call {_MORE_OR_LESS}{_GOOD}"),
+    ("disgust", -0.7, f"see get understand doubt & {_GOODS}",
+     rf"(?:{_DOES_NOT}|can'?t) (?:really |even )?(?:see|get|understand) (?:how|why|what)(?:'?s)? (?:is |so )*(?:{_IT} "
+     rf"(?:is|was|are) )?(?:even |supposed to be |considered |that )*{_GOOD}|fail(?:ed)? to see (?:how|what|why) "
+     rf"(?:\w+ ){{1,3}}?{_GOOD}|doubt (?:that )?{_IT}(?:'?s| is| was| will be| can be) {_MORE_OR_LESS}{_GOOD}"),
+    ("disgust", -0.6, "hard difficult impossible tough easy & like love enjoy appreciate recommend seriously care",
+     rf"(?:hard|difficult|impossible|tough|not easy) to (?:really )?(?:{_LIKING}|recommend|take (?:this )?seriously|"
+     rf"care about)"),
+    # Hardly any of it
+    ("disgust", -0.7, f"neither hardly barely scarcely far anything nowhere remotely close nothing & {_GOODS}",
+     rf"neither {_MORE_OR_LESS}{_GOOD}(?: n?or {_MORE_OR_LESS}\w+)?|(?:hardly|barely|scarcely|far from|anything but|"
+     rf"nowhere near|not (?:even )?(?:remotely|close to)) (?:being )?{_MORE_OR_LESS}{_GOOD}|nothing (?:\w+ly )?{_GOOD} "
+     rf"(?:about|here|in|to)"),
+    ("disgust", -0.6, "talent fun skill skills charm taste humor humour quality substance originality creativity "
+     "soul chemistry effort & "
+     "zero 0 no without lack lacks lacking",
+     r"(?:zero|0|no|without(?: any)?|lacks?(?: any| in)?|lacking(?: any| in)?|absolutely no) (?:talent|fun|skills?|"
+     r"charm|taste|humou?r|quality|substance|originality|creativity|soul|chemistry)(?: at all)?|(?<!with )zero effort"),
+    ("disgust", -0.7, f"nobody noone no none few & like likes liked love loves loved enjoy enjoys enjoyed appreciate "
+     f"appreciates appreciated {_GOODS}",
+     rf"(?:{_NOBODY}|few(?: people)?) (?:here |will |would |could |can |really |even |ever |actually "
+     rf")*(?:{_LIKING}[sd]?|enjoyed|finds? {_IT} {_GOOD})(?! me\b|.{{0,25}}\b(?:more|like|as much|better|best)\b)|none of "
+     rf"(?:this|it|that|them|these|those|the \w+) (?:is|are|was|were) {_MORE_OR_LESS}{_GOOD}"),
     # Contempt
     ("disgust", -0.8, "mid",
      rf"{_BE}(?:so |very )*mid{_END}|^(?:{_VERY} )?mid{_END}|mid (?:{_WORK}|af|asf|at best)\b"),
@@ -178,11 +289,15 @@ def read(text: str, words: Iterable[str], is_approved: bool) -> Reading:
     approve, so that its slang is praise.
     """
     signs: list[Sign] = []
+    words = frozenset(words)
     if is_approved:
         text = _AMONG_FRIENDS.sub(" ", text)
-    for word in sorted(_idioms().keys() & words):
-        for idiom in _idioms()[word]:
+    called = {id(idiom): idiom for word in sorted(_idioms().keys() & words) for idiom in _idioms()[word]}
+    lower = text.lower()
+    for idiom in called.values():
+        if not (idiom.beside and idiom.beside.isdisjoint(words)) and idiom.in_lower_case.search(lower):
             text = idiom.pattern.sub(lambda match: _taken(match, idiom.sign, signs), text)
+            lower = text.lower()
     return Reading(text, signs)
 
 
@@ -192,9 +307,17 @@ def is_advert(text: str, words: Iterable[str]) -> bool:
     return any(adverts[word].search(text) for word in adverts.keys() & words)
 
 
+def knows(word: str) -> bool:
+    """True for a word, in lower case, that calls for an idiom or an advert."""
+    return word in _idioms() or word in _adverts()
+
+
 class _Idiom(NamedTuple):
     pattern: re.Pattern[str]
+    # The same in half the time: most comments hold no idiom.
+    in_lower_case: re.Pattern[str]
     sign: Sign
+    beside: frozenset[str]
 
 
 def _taken(match: re.Match[str], sign: Sign, signs: list[Sign]) -> str:
@@ -212,8 +335,10 @@ def _idioms() -> dict[str, list[_Idiom]]:
     for emotion, weight, words, pattern in _TABLE:
         if words not in _BARE:
             pattern = rf"(?<![\w'])(?P<denied>{_DENIAL})?(?:{pattern})(?: at all)?(?![\w'])"
-        idiom = _Idiom(re.compile(pattern, re.IGNORECASE), (emotion, weight))
-        for word in words.split():
+        calling, _, beside = words.partition(" & ")
+        idiom = _Idiom(re.compile(pattern, re.IGNORECASE), re.compile(pattern), (emotion, weight),
+                       frozenset(beside.split()))
+        for word in calling.split():
             found.setdefault(word, []).append(idiom)
     return found
 

@@ -1,12 +1,15 @@
 """Which language a comment is in, by script and by stop words; and the text made safe to read.
 
-Rule: kana means Japanese, hangul Korean, han alone Chinese unless its characters or words are Japan's,
-Latin English unless the stop words of another language say otherwise; any other script is 'other'. Of two
-scripts the weightier counts; names in Latin letters weigh nothing. 'none' is a text without words, which signs
-and laughs in any script are (草, www, ㅋㅋㅋ).
+Rule: kana means Japanese, hangul Korean, han alone Chinese unless its characters or words are Japan's; any
+other script but Latin is 'other'. Latin is what its stop words say; without one it is English only where a word
+is known or built as English is, or all are signs, slang or names: a language nobody listed is not English either.
+Of two scripts the weightier counts; names in Latin letters weigh nothing. 'none' is a text without words, which
+signs and laughs in any script are (草, www, ㅋㅋㅋ).
 """
 import re
 import unicodedata
+
+from . import english
 
 TEXT_MAX_CHARACTERS = 2_000
 # A comment shows its language early: more words only cost time.
@@ -102,6 +105,34 @@ _OTHERS = frozenset(
 _WEAK = frozenset("to me a no co by an do in is sir hay sue mi es al se os da na em eu il ma du au par pour est ca he cara "
                   "sin mas all die den gut wet war of as us most man der var so con my tu su el la le te ya er med "
                   "ben sei ang po mo sa ka ki ke ko ve sen abi pe cu hum mot mere wo ye van has will just fur".split())
+# Words of those languages' short comments that English seems to know, or to be about to slip into.
+_OTHERS_ALONE = frozenset(
+    "genial brutal gut toll tolle toller tolles krass geil geile geiler geiles klasse prima spitze hammer stimme schade "
+    "mal perfecto mas nul nulle bof chapeau bonne voix belle increible incrivel fantastico musica musik komik parah "
+    "mantap mast dil gaana sensacional espectacular interesante crack maestro divino puro pura fea feo malo mala nada "
+    "amor arte vida jefe lindo linda bella bello brava bravi voce epico enorme grande".split())
+# Of English and of the others: by themselves no evidence of either.
+_SHARED = frozenset("top super mega total final epic original normal real musical bravo genre horrible terrible adorable "
+                    "formidable sublime video videos canal clip idol talent opera piano radio hotel album single "
+                    "drama festival plus fan fans star cover live studio bro".split())
+# What viewers write that neither weights nor idioms have, and the names they write most.
+_SLANG = frozenset(
+    "lol lmfao rofl rotfl omfg wtf wth smh tbh imo imho ngl fyi ikr idk idc iykyk wdym brb tysm thx thnx tnx luv plz "
+    "pls hbd gg ggs ggwp gj rip mvp npc fomo yolo sus simp simps stan stans ayo ayyo bruh bro bros brah sheesh "
+    "poggers pogchamp kekw copium hopium yeet yeeted oof welp meh dang dayum woah whoa hiya huzzah woohoo woot yay yayy "
+    "yippee yas yass yessir nope yep yup nah eww ew ugh argh phew oops sup wassup howdy heya aloha skibidi rizz rizzler "
+    "sigma gyatt gyat fanum ohio deadass lowkey highkey finna tryna gigachad chad stonks drip vibe vibes vibing bop fr "
+    "asf yo yoo homie fam dope dank noob noobs nerf nerfed jumpscare meme memes blimey crikey bollocks innit congrats "
+    "congratz grats letsgo lessgo iconic nostalgia nostalgic tutorial tutorials playlist remix lyrics sellout scammer "
+    "earworm cliffhanger relatable wholesome demonetized roblox minecraft fortnite pokemon mrbeast pewdiepie drake eminem "
+    "kanye beyonce rihanna adele messi ronaldo neymar lebron shrek naruto goku zelda mario gta".split())
+# As names are written: MrBeast, iPhone, NASA; Taylor Swift.
+_NAME = re.compile("[A-Za-z]*[a-z][A-Z][A-Za-z]*|[A-Z]{2,4}s?")
+_CAPITALISED = re.compile("[A-Z][a-z']+")
+# As other languages end their words, and English hardly any.
+_FOREIGN_END = re.compile(
+    ".{2,}(?:[aeiou]nte|[ai]d[oa]s?|[oe]s[oa]s?|issim[oaie]|[ai]bile|ista|mente|eux|euse|eur|ique|lich|isch|igen?|ung|heit|"
+    "keit|lar|ler|yor|nya|agem|inh[oa]|it[oa]|a[zc]o)")
 
 
 def prepare(text: str) -> str:
@@ -175,18 +206,28 @@ def _latin_sides(text: str) -> tuple[int, int]:
 
 
 def _latin(text: str) -> str:
-    words = _WORD.findall(text.lower())[:_STOP_WORD_MAX_WORDS]
-    english, others = _latin_sides(text)
-    if others > english:
+    english_words, others = _latin_sides(text)
+    if others > english_words:
         return "other"
-    if english or text.isascii() and len(words) < _ENGLISH_NEEDS_STOP_WORD_FROM_WORDS:
+    if english_words:
         return "en"
-    # No stop word at all: long, or with accents in every other word, it is not English. One word
-    # may be a name.
-    accented = sum(not word.isascii() for word in words)
-    if len(words) >= _ENGLISH_NEEDS_STOP_WORD_FROM_WORDS or len(words) > 1 and 2 * accented >= len(words):
-        return "other"
-    return "en"
+    words = _WORD.findall(text)[:_STOP_WORD_MAX_WORDS]
+    return "en" if len(words) < _ENGLISH_NEEDS_STOP_WORD_FROM_WORDS and _is_english(words) else "other"
+
+
+def _is_english(words: list[str]) -> bool:
+    """Whether a few words without a stop word of English are English all the same."""
+    plain = [english.unstretched(english.plain(word)) for word in words]
+    known = [bare in _SLANG or english.knows(bare) for bare in plain]
+    foreign = sum(bare in _OTHERS_ALONE or not (is_known or word.isascii() and not _FOREIGN_END.fullmatch(bare))
+                  for word, bare, is_known in zip(words, plain, known))
+    ours = sum(is_known and len(bare) > 2 and bare not in _NO_PROOF for bare, is_known in zip(plain, known))
+    if ours or foreign or all(known):
+        return ours > foreign or not foreign
+    return (all(len(bare) <= 3 or bool(_NAME.fullmatch(word)) or bool(english.THREE_ALIKE.search(word))
+                or english.resembles(bare) for word, bare in zip(words, plain))
+            or len(words) > 1 and all(map(_CAPITALISED.fullmatch, words)))
 
 
 _STRONG_OTHERS = _OTHERS - _WEAK - _ENGLISH
+_NO_PROOF = _OTHERS_ALONE | _SHARED
