@@ -53,6 +53,14 @@ SHAPES = [
     'allow="accelerometer; autoplay" referrerpolicy="strict-origin-when-cross-origin" allowfullscreen></iframe>',
     "&lt;iframe src=&quot;//www.youtube.com/embed/{}&quot;&gt;",
     "https://youtu.be/{} from my channel https://www.youtube.com/@me",
+    "vnd.youtube:{}", "vnd.youtube://{}", "vnd.youtube:///{}", "VND.YouTube:{}?vndapp=youtube_mobile&vndclient=mv-google", "youtube://{}",
+    "vnd.youtube://www.youtube.com/watch?v={}&feature=applinks", "youtube://watch?v={}", "youtube://watch/{}", "youtube://shorts/{}",
+    "vnd.youtube://https://youtu.be/{}", "vnd.youtube.launch://{}", "これ見てvnd.youtube:{}見て", "youtube://youtu.be/{}.", "YouTube:/{}",
+    "YouTube://www.youtube.com/v/{}", "intent://www.youtube.com/watch?v={}#Intent;package=com.google.android.youtube;scheme=https;end",
+    "android-app://com.google.android.youtube/http/www.youtube.com/watch?v={}", "vnd.youtube:{} https://youtu.be/{}",
+    "android-app://com.google.android.apps.youtube.music/vnd.youtube/{}", "ios-app://544007664/vnd.youtube/www.youtube.com/watch?v={}",
+    "https://www.youtube.com/tv#/watch?v={}", "https://www.youtube.com/source/{}/shorts", "https://i.ytimg.com/an_webp/{}/mqdefault_6s.webp",
+    "https://youtube.googleapis.com/v/{}", "https://www.youtubeeducation.com/embed/{}", "YouTube:Wonderfully https://youtu.be/{}",
     "https://example.org/blog and https://youtu.be/{}", "https://www.youtube.com/watch?v={};t=3",
 ]
 REFUSED = [
@@ -76,7 +84,9 @@ REFUSED = [
     ("https://youtu.be/dQw4w9W…", "cut_off"), ("https://www.youtube.com/shorts/dQw", "cut_off"),
     ("dQw4w9WgXc", "cut_off"),
     ("https://www.youtube.com/watch", "cut_off"), ("https://www.youtube.com/watch?v=", "cut_off"),
-    (f"https://youtu.be/{ID} https://youtu.be/{DASHED}", "several"),
+    (f"https://youtu.be/{ID} https://youtu.be/{DASHED}", "several"), (f"vnd.youtube:{ID} youtube://{DASHED}", "several"),
+    ("youtube://", "nothing"), ("vnd.youtube:", "nothing"), ("youtube://dQw", "page"), ("vnd.youtube://results?search_query=cat", "list"),
+    ("youtube://www.youtube.com/user/name", "channel"), ("youtube://playlist?list=PLabc", "playlist"),
     (f"https://youtu.be/{ID}https://youtu.be/{DASHED}", "several"),
     ("", "nothing"), ("   ", "nothing"), ("what a nice video", "nothing"), ("https://", "nothing"),
     ("http://[::1", "nothing"),
@@ -93,7 +103,9 @@ OTHER_SITES = [
     (f"https://youtube。com.evil.example/watch?v={ID}", ""),
     (f"https://evil.example/?u=https://youtu.be/{ID}", "evil.example"),
     (f"https://youtu.be.evil.example/{ID}", "youtu.be.evil.example"),
-    (f"https://my-youtube.com/watch?v={ID}", "my-youtube.com"),
+    (f"https://my-youtube.com/watch?v={ID}", "my-youtube.com"), (f"youtube://evil.example/watch?v={ID}", "evil.example"),
+    (f"vnd.youtube://user@www.youtube.com/watch?v={ID}", "www.youtube.com"), (f"vnd.youtube:https://evil.example/{ID}", "evil.example"),
+    (f"https://evil.example/vnd.youtube://{ID}", "evil.example"), (f"evil.example?youtube://{ID}", ""),
     (f"https://evil.example/youtube.com/watch?v={ID}", "evil.example"),
     (f"https://evil.example#youtube.com/watch?v={ID}", "evil.example"),
     (f"https://evil.example?https://youtu.be/{ID}", "evil.example"), ("https://vimeo.com/12345", "vimeo.com"),
@@ -128,7 +140,7 @@ def test_another_site_is_named_and_never_taken_for_youtube(text, host):
 
 
 @pytest.mark.parametrize("hostile", [
-    "https://" * 250, "." * 2_000, "a." * 1_000, "youtu.be/" * 220, "&amp;" * 400, "﷽" * 2_000, "@" * 2_000, "あa" * 1_000, "://" * 660,
+    "https://" * 250, "vnd.youtube:" * 160, "youtube://" * 200, "android-app://com.google.android." + "youtube" * 270, "." * 2_000, "a." * 1_000, "youtu.be/" * 220, "&amp;" * 400, "﷽" * 2_000, "@" * 2_000, "あa" * 1_000, "://" * 660,
     "https://www.youtube.com/redirect?q=" * 50, "https://youtu.be/" + "%25" * 600, "watch?" + "v=&" * 600, "a:" * 1_000, "\u0301" * 2_000,
     "https://www.youtube.com/watch?v=" + "-" * 1_900, "https://xn--" + "a" * 1_900, "https://" + "ä" * 1_900 + ".com", "\ud800" * 2_000,
 ])
