@@ -39,7 +39,8 @@ _IMAGES = re.compile(r"i[1-9]?\.ytimg\.com|img\.youtube\.com")
 _GUIDES = {"consent.youtube.com", "accounts.youtube.com", "consent.google.com", "accounts.google.com", "google.com",
            "www.google.com"}
 _LEADING = ("u", "q", "url", "continue", "next")
-_BEFORE_ID = {"shorts", "live", "embed", "v", "e", "vi", "vi_webp", "an_webp", "watch", "video", "watch_popup", "source"}
+_BEFORE_ID = {"shorts", "live", "embed", "v", "e", "vi", "vi_webp", "an_webp", "watch", "video", "watch_popup",
+              "source"}
 # Eleven letters each, and no ids.
 _PLAYERS_WITHOUT_ID = {"videoseries": "playlist", "live_stream": "channel"}
 _PAGES = {"playlist": "playlist", "show": "playlist", "course": "playlist", "channel": "channel", "c": "channel",
