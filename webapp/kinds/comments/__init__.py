@@ -138,6 +138,7 @@ def _run_video(job, params):
     with tempfile.NamedTemporaryFile("w", encoding="ascii", suffix=".jsonl") as file:
         for thread in fetched.threads:
             file.write(json.dumps({"items": [thread]}) + "\n")
+            job.progress("analyse")     # thousands of long comments take a while: let others have a turn
         file.flush()
         return _report(job, _command("report", file, ".jsonl", params.cap, params, about), shows_reading=False)
 

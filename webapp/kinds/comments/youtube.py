@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from hashlib import blake2b
 from html import unescape
-from json.encoder import encode_basestring
 from typing import Any
 
 from webapp.kinds import DailyLimit, JobContext, Refuse, UpstreamUnavailable
@@ -23,7 +22,7 @@ from webapp.kinds import DailyLimit, JobContext, Refuse, UpstreamUnavailable
 # The most the API gives is asked for, so that different caps share pages; fewer where that is more bytes than are read
 # in one go without making everybody wait.
 PAGE_ITEMS = (100, 20, 4)
-PAGE_BYTES_MAX = 4_000_000
+PAGE_BYTES_MAX = 2_000_000
 TEXT_CHARACTERS_MAX = 10_000    # YouTube's own limit for a comment
 CACHE_SECONDS = 3_600
 NOTHING_CACHE_SECONDS = 60      # 'there is nothing' is believed for a minute only: it may just have been made public
@@ -51,6 +50,7 @@ _KEY_REFUSED = {"keyInvalid", "keyExpired", "accessNotConfigured", "ipRefererBlo
                 "dailyLimitExceededUnreg", "authError", "required", "SERVICE_DISABLED", "CONSUMER_SUSPENDED",
                 "CONSUMER_INVALID"}
 _GONE = {"commentNotFound", "commentThreadNotFound", "notFound", "forbidden", "invalidPageToken"}
+_ESCAPED = bytes(range(32)) + b'"\\'
 _refused_keys: dict[bytes, float] = {}   # when, by a hash of key and address
 
 
@@ -102,6 +102,7 @@ def fetch(job: JobContext, video: str, *, cap: int, order: str, replies: bool, o
     def tell():
         on_progress(facts["title"], kept.count, max(goal, kept.count))
     tell()
+    api.tell = tell
     stopped, more = None, False
     try:
         for more in api.threads(order, kept):
@@ -202,7 +203,8 @@ class _Kept:
 
 
 class _Api:
-    """What one piece of work asks. ``went_in_circles``: a page named a page that had been read."""
+    """What one piece of work asks. ``went_in_circles``: a page named a page that had been read. ``tell``: called between
+    what takes a while, to let others have a turn."""
 
     def __init__(self, job, video):
         self._job, self._id = job, video
@@ -213,6 +215,7 @@ class _Api:
         self.went_in_circles = False
         self.wasted = 0     # units of this attempt on what brought nothing
         self._video = None
+        self.tell = lambda: None
 
     # -------------------------------------------------------------------------------- what is asked
 
@@ -287,7 +290,9 @@ class _Api:
         def part():
             if not parts:
                 answer, cost = self._page(path, about, ANEW_SECONDS if anew else CACHE_SECONDS)
+                self.tell()
                 parts.extend(self._split(answer, cost, about.get("parentId"), kept.with_replies))
+                self.tell()
             return parts[min(n, len(parts) - 1)]
         while True:
             stored = self._job.step(f"{name} {n}" if n else name, part)
@@ -312,8 +317,9 @@ class _Api:
         following = answer.get("nextPageToken")
         pieces, size = [[]], 0
         for comment in self._comments(_items(answer), parent, with_replies):
-            bytes_ = COMMENT_BYTES_MAX + len(encode_basestring(
-                comment["text"] + comment["id"] + comment.get("parent", "")).encode("utf-8", "replace"))
+            raw = (comment["text"] + comment["id"] + comment.get("parent", "")).encode("utf-8", "replace")
+            # At most so many as JSON: quick to tell, which making the JSON is not.
+            bytes_ = COMMENT_BYTES_MAX + 6 * len(raw) - 5 * len(raw.translate(None, _ESCAPED))
             if size + bytes_ > STEP_BYTES_MAX:
                 pieces.append([])
                 size = 0
