@@ -150,7 +150,7 @@ def metered(job: JobContext, params):
             units += answer.units
             statuses.append(answer.status)
             if answer.status == 403:
-                raise Refuse("USED_UP", "Used up.", retry_at=job.quota_exhausted())
+                raise Refuse("USED_UP", "Used up.", retry_at=job.quota_exhausted(answer))
             if answer.status == 401:
                 job.incident("KEY_REFUSED", "the service refuses the key")
     except DailyLimit:

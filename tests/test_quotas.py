@@ -1,5 +1,7 @@
 """Daily allowances: every unit counted once, before it is spent; capped, renewed at the service's own midnight."""
 import json
+import time
+from datetime import UTC, datetime
 
 import gevent
 import pytest
@@ -102,16 +104,60 @@ def test_guests_get_half_and_nobody_more_than_all(app):
 def test_what_the_service_says_stands_until_midnight_or_until_it_is_reopened(app):
     user = Person(app, "a@example.org", 0).id
     with freeze_time("2026-11-30T12:00:00Z") as clock:
-        assert quotas.exhaust(LOS_ANGELES) == quotas.exhaust(LOS_ANGELES) == "2026-12-01T08:00:00.000Z"
+        for _ in range(2):
+            assert quotas.exhaust(LOS_ANGELES, time.time()) == "2026-12-01T08:00:00.000Z"
         clock.move_to("2026-12-01T07:59:59.999Z")
         with pytest.raises(DailyLimit) as refused:
             quotas.spend(LOS_ANGELES, 0, user, 1)
         assert refused.value.facts["exhausted"]
         assert quotas.reopen(LOS_ANGELES) and not quotas.reopen(LOS_ANGELES)
         quotas.spend(LOS_ANGELES, 0, user, 1)
-        quotas.exhaust(LOS_ANGELES)
+        quotas.exhaust(LOS_ANGELES, time.time())
         clock.move_to("2026-12-01T08:00:00Z")
         quotas.spend(LOS_ANGELES, 0, user, 1)
+
+
+def seconds(text):
+    return datetime.fromisoformat(text).timestamp()
+
+
+@pytest.mark.parametrize("midnight", ["2026-11-30T08:00:00", "2026-03-08T08:00:00", "2026-03-09T07:00:00", "2026-11-01T07:00:00",
+                                      "2026-11-02T08:00:00"])  # a usual one; before and after the days of 23 and 25 hours
+@pytest.mark.parametrize("asked, told, closes", [(-.1, .2, False), (-20, 0, False), (-20, -.001, True), (0, .2, True), (.001, 20, True)])
+def test_a_refusal_closes_the_day_on_which_it_was_asked(app, midnight, asked, told, closes):
+    user, at = Person(app, "a@example.org", 0).id, seconds(midnight + "Z")
+    with freeze_time(datetime.fromtimestamp(at + asked, UTC)) as clock:
+        quotas.spend(LOS_ANGELES, 0, user, 1)
+        clock.move_to(datetime.fromtimestamp(at + told, UTC))
+        until = seconds(quotas.exhaust(LOS_ANGELES, at + asked))
+        assert quotas.standing(LOS_ANGELES, 0).exhausted == closes
+        # Of yesterday: until its end, which is past. Of a day's beginning: some minutes, for services renew a little late.
+        assert round(until, 3) == (round(at + told + 600, 3) if asked >= 0 else at)
+        clock.move_to(datetime.fromtimestamp(max(until, at), UTC))
+        quotas.spend(LOS_ANGELES, 0, user, 1)
+
+
+@pytest.mark.parametrize("told, believed_seconds", [("08:00:00.2", 600), ("08:10:01", 600), ("08:59:59.9", 600), ("09:00:00", 82_800),
+                                                    ("09:30:00", 81_000)])
+def test_in_the_first_hour_of_a_day_a_refusal_is_believed_for_minutes(app, told, believed_seconds):
+    user = Person(app, "a@example.org", 0).id
+    with freeze_time(f"2026-11-30T{told}Z") as clock:
+        until = quotas.exhaust(LOS_ANGELES, time.time())
+        with pytest.raises(DailyLimit) as refused:
+            quotas.spend(LOS_ANGELES, 0, user, 1)
+        assert refused.value.facts | {"service": 0} == {"service": 0, "guests": False, "exhausted": True, "retry_at": until,
+                                                        "retry_after_seconds": believed_seconds}
+        clock.move_to(datetime.fromtimestamp(time.time() + believed_seconds - .5, UTC))
+        assert quotas.standing(LOS_ANGELES, 0).exhausted
+        clock.tick(.5)
+        quotas.spend(LOS_ANGELES, 0, user, 1)
+
+
+def test_a_clock_set_back_closes_no_day_that_has_not_begun(app):
+    with freeze_time("2026-11-30T12:00:00Z"):
+        quotas.exhaust(LOS_ANGELES, time.time() + 86_400)
+        assert quotas.standing(LOS_ANGELES, 0).exhausted
+    assert db.value("SELECT count(*) FROM quota_days") == 1
 
 
 # ------------------------------------------------------------------------------------ what is counted
@@ -256,7 +302,11 @@ def test_settings_of_a_kind_are_what_their_default_is(settings):
 
 def test_the_command_line_says_how_the_day_stands(app):
     run = app.test_cli_runner().invoke
-    quotas.exhaust(app.kinds["metered"].quota)
+    quota = app.kinds["metered"].quota
+    with freeze_time("2026-11-30T12:00:00Z"):
+        quotas.exhaust(quota, time.time())
+        assert "until 2026-12-01T08:00:00.000Z" in run(args=["kinds", "list", "--json"]).output
+    quotas.exhaust(quota, time.time())
     listed = json.loads(run(args=["kinds", "list", "--json"]).output)
     quota = next(kind["quota"] for kind in listed if kind["name"] == "metered")
     assert quota.startswith("0 of 10 today, used up until ")

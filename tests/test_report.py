@@ -309,10 +309,11 @@ def test_what_is_known_beside_the_file_is_merged_and_shown(tmp_path):
 def test_each_reason_to_stop_has_its_sentence(tmp_path):
     result, _ = reported(tmp_path, "I love it", "x.txt")
     said = set()
-    for stopped in (None, "upstream", "quota", "daily_limit", "guests_limit", "repeated_page"):
+    for stopped in (None, "upstream", "quota", "daily_limit", "guests_limit", "repeated_page", "removed",
+                    "comments_disabled", "forbidden"):
         html = page(result | {"coverage": result["coverage"] | {"partial": True, "stopped": stopped}})
         said.add(re.findall(r'report-warning">([^<]*)<', html)[0])
-    assert len(said) == 6 and "report-warning\">Not all" not in page(result)
+    assert len(said) == 9 and "report-warning\">Not all" not in page(result)
 
 
 def test_replies_stay_where_the_choice_was_not_applied(tmp_path):

@@ -1,11 +1,13 @@
 """The public status: counted from rows and ledger, over exactly thirty days, and there when nothing can be read."""
 import re
 import sqlite3
+import time
 
 import pytest
 
 from tests.conftest import Person
-from webapp import accounts, create_app, db, jobs, overview, recovery, web, workers
+from webapp import accounts, create_app, db, jobs, overview, quotas, recovery, web, workers
+from webapp.kinds.comments import youtube
 
 MOMENT, DAY = 0.001, 86400
 BEFORE, AT, AFTER = -MOMENT, 0, MOMENT
@@ -236,3 +238,25 @@ def test_it_answers_when_nothing_can_be_read(app, table):
     rename.execute(f"ALTER TABLE hidden RENAME TO {table}")
     rename.close()
     assert "Everything works" in client.get("/status").text
+
+
+@pytest.mark.parametrize("lang, works, said", [("en", "some of it does not for now", "says that this site’s allowance is used up"),
+                                               ("ja", "一部は現在", "利用枠を使い切った")])
+def test_a_service_that_has_had_enough_is_said_until_it_is_asked_again(app, lang, works, said):
+    assert works not in page(app, lang)
+    quotas.exhaust(app.kinds["metered"].quota, time.time())
+    shown = page(app, lang)
+    assert works in shown and said in shown and "Metered" in shown
+    quotas.reopen(app.kinds["metered"].quota)
+    assert works not in page(app, lang) and said not in page(app, lang)
+
+
+def test_a_key_that_is_refused_is_said_by_its_kind(settings):
+    app = create_app(settings(KINDS="comments", YOUTUBE_API_KEY="refused"))
+    told = youtube.not_configured().message
+    assert told["en"] not in page(app)
+    youtube._refused_keys[youtube._key_mark(app.settings.for_kind(app.kinds["comments"]))] = time.time()
+    try:
+        assert told["en"] in page(app) and told["ja"] in page(app, "ja") and "some of it does not for now" in page(app)
+    finally:
+        youtube._refused_keys.clear()

@@ -365,12 +365,12 @@ def one_more_unit(world):
 
 @scenario("quotas.exhaust")
 def a_day_of_which_nothing_was_spent(world):
-    return lambda: quotas.exhaust(QUOTA)
+    return lambda: quotas.exhaust(QUOTA, time.time())
 
 
 @scenario("quotas.reopen")
 def a_day_that_was_used_up(world):
-    quotas.exhaust(QUOTA)
+    quotas.exhaust(QUOTA, time.time())
     return lambda: quotas.reopen(QUOTA)
 
 

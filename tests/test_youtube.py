@@ -5,6 +5,7 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import gevent
 import pytest
 
 from tests.server import Server
@@ -43,6 +44,7 @@ def fake():
 def quick(monkeypatch):
     monkeypatch.setattr(youtube, "BACKOFF_SECONDS", (.004, .004, .004))
     monkeypatch.setattr(youtube, "ANEW_SECONDS", .001)
+    youtube._refused_keys.clear()
 
 
 def fetched(job, cap=1_000, order="relevance", replies=True):
@@ -83,9 +85,12 @@ def test_what_is_asked_is_what_the_api_wants(fake):
     fetched(Job(fake), order="time")
     [(_, video), (_, page), (_, replies)] = fake.asked_for
     assert video == {"part": "snippet,statistics,status,liveStreamingDetails", "id": ID, "key": KEY}
-    assert page == {"part": "snippet,replies", "videoId": ID, "order": "time", "maxResults": "100",
-                    "textFormat": "plainText", "key": KEY}
-    assert replies == {"part": "snippet", "parentId": "a", "maxResults": "100", "textFormat": "plainText", "key": KEY}
+    shape = {"maxResults": "100", "textFormat": "plainText", "key": KEY}
+    snippet = "snippet(textOriginal,textDisplay,authorChannelId,authorDisplayName,likeCount,publishedAt)"
+    assert page == {"part": "snippet,replies", "videoId": ID, "order": "time", **shape,
+                    "fields": f"nextPageToken,items(id,snippet(totalReplyCount,topLevelComment(id,{snippet})),"
+                              f"replies(comments(id,{snippet})))"}
+    assert replies == {"part": "snippet", "parentId": "a", **shape, "fields": f"nextPageToken,items(id,{snippet})"}
 
 
 @pytest.mark.parametrize("cap, units", [(1, 2), (100, 2), (101, 3), (300, 4), (10_000, 4)])
@@ -153,6 +158,33 @@ def test_different_caps_and_other_people_share_pages_for_an_hour(fake):
     assert found.coverage["units"] == 1     # what this one spent
 
 
+def test_a_report_says_when_its_oldest_page_was_fetched(fake):
+    fake.videos[ID] = Video(threads(300))
+    upstream = Upstream(user_agent="tests")
+    earliest = fetched(Job(fake, upstream=upstream), cap=150).coverage["fetched_at"]
+    time.sleep(.01)
+    for cap, units in ((150, 0), (300, 1)):
+        found = fetched(Job(fake, upstream=upstream), cap=cap)
+        assert (found.coverage["fetched_at"], found.coverage["units"]) == (earliest, units)
+    # Pages may be older than what is known of the video.
+    upstream._cache._drop(next(iter(upstream._cache._entries)))
+    assert fetched(Job(fake, upstream=upstream), cap=100).coverage["fetched_at"] > earliest
+    fake.requests.clear()
+
+
+def test_units_of_a_failed_request_that_two_share_are_one_s(fake):
+    fake.videos[ID] = Video(threads(300))
+    upstream = Upstream(user_agent="tests")
+    broken = Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", delay_seconds=.1)
+    fetched(Job(fake, upstream=upstream), cap=100)      # now the next that is sent is the second page
+    before = fake.units
+    fake.pages["commentThreads"] = {"at-100": broken}
+    found = [gevent.spawn(fetched, Job(fake, upstream=upstream), cap=cap) for cap in (200, 300)]
+    gevent.joinall(found, raise_error=True)
+    assert all(one.value.coverage["stopped"] == "upstream" for one in found) and upstream.joined
+    assert sum(one.value.coverage["units"] for one in found) == fake.units - before
+
+
 # -------------------------------------------------------------------------------------- awkward pages
 
 def page(items, following=None):
@@ -194,6 +226,34 @@ def test_a_refused_token_restarts_once_without_the_cache_and_without_doubles(fak
     assert len(texts(found)) == 150 and fake.requests["commentThreads"] == 4 and not found.coverage["partial"]
 
 
+@pytest.mark.parametrize("pages", [1, 2, 5, 7])
+def test_a_refused_token_costs_the_page_that_gave_it_and_no_comment(fake, pages):
+    fake.videos[ID] = Video(threads(2_000))
+    fake.fail("commentThreads", *[answer(page(threads(100, n * 100), f"at-{n * 100 + 100}")) for n in range(pages)],
+              error("invalidPageToken"))
+    job = Job(fake)
+    found = fetched(job, order="relevance")
+    assert len(texts(found)) == 1_000 and not found.coverage["partial"]
+    assert fake.requests["commentThreads"] == 10 + 2 and found.coverage["units"] == fake.units
+    second = fetched(Job(fake, steps=job.steps))
+    assert len(texts(second)) == 1_000 and not second.coverage["partial"]
+
+
+def test_where_the_page_that_gave_it_is_stale_too_all_are_asked_anew(fake):
+    fake.videos[ID] = Video(threads(1_000))
+    old = [answer(page(threads(100, n * 100), f"old-{n + 1}")) for n in range(7)]
+    fake.fail("commentThreads", *old, error("invalidPageToken"))    # of page 8, then the token of page 7 itself
+    found = fetched(Job(fake))
+    assert len(texts(found)) == 1_000 and not found.coverage["partial"]
+    assert fake.requests["commentThreads"] == 7 + 1 + 1 + 10
+
+
+def test_a_first_page_refused_as_if_it_had_a_token_ends(fake):
+    fake.videos[ID] = Video()
+    fake.pages["commentThreads"] = {None: error("invalidPageToken")}
+    assert refusal(Job(fake)).code == "UPSTREAM_UNAVAILABLE" and fake.requests["commentThreads"] == 2
+
+
 def test_a_token_refused_twice_leaves_what_there_is(fake):
     fake.videos[ID] = Video()
     fake.pages["commentThreads"] = {None: page(threads(3), "old"), "old": error("invalidPageToken")}
@@ -221,15 +281,33 @@ def test_what_strangers_write_arrives_as_a_row(fake, text):
     assert len(job.exported) == 1 and job.exported[0]["text"]
 
 
-def test_a_page_too_large_for_a_step_is_kept_in_several(fake):
-    fake.videos[ID] = Video(threads(60, replies=4), reported=300)
+@pytest.mark.parametrize("text, sizes", [("あ" * 9_900, [100, 20] + [4] * 25), ("x" * 5_000, [100] + [20] * 5)])
+def test_a_page_too_large_to_be_read_is_asked_for_in_smaller_ones(fake, text, sizes):
+    fake.videos[ID] = Video(threads(100, replies=5), reported=600)
     for one in fake.videos[ID].threads:
-        one["top"]["snippet"]["textDisplay"] = "😂\n" * 7_000      # shortened to 10,000 characters
+        for said in (one["top"], *one["replies"]):
+            said["snippet"]["textOriginal"] = said["snippet"]["textDisplay"] = text
+    found = fetched(Job(fake))
+    assert len(texts(found)) == 600 and not found.coverage["partial"]
+    assert [int(asked["maxResults"]) for name, asked in fake.asked_for if name == "commentThreads"] == sizes
+    assert found.coverage["units"] == fake.units
+
+
+def test_a_page_that_is_too_large_however_few_it_holds_ends(fake, monkeypatch):
+    monkeypatch.setattr(youtube, "PAGE_BYTES_MAX", 1_000)
+    fake.videos[ID] = Video([thread("a", text="x" * 2_000)])
+    assert refusal(Job(fake)).code == "UPSTREAM_UNAVAILABLE" and fake.requests["commentThreads"] == 3
+
+
+def test_a_page_too_large_for_a_step_is_kept_in_several(fake):
+    fake.videos[ID] = Video(threads(40, replies=4), reported=200)
+    for one in fake.videos[ID].threads:
+        one["top"]["snippet"]["textOriginal"] = "😂\n" * 3_000 + "\x01" * 4_500   # shortened to 10,000 characters
     job = Job(fake)
     found = texts(fetched(job))
-    assert len(found) == 300 and max(map(len, found)) == 10_000 and fake.units == 2
+    assert len(found) == 200 and max(map(len, found)) == 10_000 and fake.units == 2
     assert len([name for name in job.steps if name.startswith("threads")]) > 1
-    assert len(texts(fetched(Job(fake, steps=job.steps)))) == 300 and fake.units == 2
+    assert len(texts(fetched(Job(fake, steps=job.steps)))) == 200 and fake.units == 2
 
 
 # ------------------------------------------------------------------------------------ another attempt
@@ -248,6 +326,9 @@ def test_another_attempt_goes_on_where_the_first_broke_off(fake):
     job = Job(fake, allowed=3)
     first = fetched(job)
     assert len(texts(first)) == 200 and first.coverage["stopped"] == "daily_limit"
+    youtube._refused_keys[youtube._key_mark(job.settings)] = time.time()
+    assert len(texts(fetched(Job(fake, steps=job.steps)))) == 200, "what is there is no matter of the key"
+    youtube._refused_keys.clear()
     second = fetched(Job(fake, steps=job.steps))
     assert len(texts(second)) == 400 and fake.units == 5 == second.coverage["units"]
 
@@ -331,6 +412,24 @@ def test_a_refused_key_tells_the_operator_and_never_the_key(fake, name, path):
     assert code == "YOUTUBE_NOT_CONFIGURED" and KEY not in detail and "<" not in detail and len(detail) < 500
 
 
+def test_a_refused_key_is_left_alone_for_minutes_and_another_is_not(fake, monkeypatch):
+    fake.videos[ID] = Video(threads(3))
+    fake.fail("videos", KEY_INVALID)
+    job, asked = Job(fake), comments.Params(video=ID)
+    comments.check(job, asked)
+    refusal(job)
+    for _ in range(2):
+        assert refusal(Job(fake)).code == "YOUTUBE_NOT_CONFIGURED" and fake.units == 1
+    with pytest.raises(Refuse):
+        comments.check(job, asked)
+    assert comments.unavailable(job.settings)["video"] == comments.trouble(job.settings) == youtube.not_configured().message
+    other = Job(fake, key="another")
+    comments.check(other, asked)
+    assert comments.unavailable(other.settings) == {} and comments.trouble(other.settings) is None
+    monkeypatch.setattr(youtube, "KEY_REFUSED_SECONDS", 0)
+    assert len(texts(fetched(Job(fake)))) == 3
+
+
 @pytest.mark.parametrize("path", ["videos", "commentThreads"])
 @pytest.mark.parametrize("name, said", [("quotaExceeded", error("quotaExceeded")), ("daily", error("dailyLimitExceeded")),
                                         ("per day", PER_DAY)])
@@ -341,6 +440,15 @@ def test_a_used_up_quota_is_told_to_everybody_and_when_it_is_renewed(fake, name,
     refused = refusal(job)
     assert (refused.code, refused.facts["retry_at"], job.exhausted) == ("QUOTA_EXHAUSTED", UNTIL, 1)
     assert "08:00 UTC on 1 December" in refused.message["en"] and "12月1日17:00（日本時間）" in refused.message["ja"]
+
+
+def test_a_quota_used_up_yesterday_is_asked_again_today(fake):
+    fake.videos[ID] = Video(threads(3))
+    fake.fail("commentThreads", error("quotaExceeded"))
+    job = Job(fake)
+    job.until = "2026-01-01T08:00:00.000Z"
+    found = fetched(job)
+    assert (len(texts(found)), found.coverage["partial"], found.coverage["units"]) == (3, False, 3)
 
 
 @pytest.mark.parametrize("limit, why, code", [((False, True), "quota", "QUOTA_EXHAUSTED"),
@@ -399,6 +507,26 @@ def test_what_breaks_off_in_the_middle_leaves_a_partial_result(fake, breaks, sto
     assert report["source"]["format"] == "youtube" and report["source"]["video"]["title"] == "A <b>video</b> & more"
 
 
+@pytest.mark.parametrize("reason, stopped", [("commentsDisabled", "comments_disabled"), ("videoNotFound", "removed"),
+                                             ("forbidden", "forbidden"), ("notFound", "removed")])
+def test_what_was_had_before_a_video_closed_is_kept(fake, reason, stopped):
+    fake.videos[ID] = Video(threads(400), reported=400)
+    fake.pages["commentThreads"] = {"at-300": error(reason, status=404 if reason == "notFound" else None)}
+    job = Job(fake)
+    report = comments.run(job, comments.Params(video=ID))
+    assert not job.reusable and report["coverage"]["analysed"] == 300
+    assert (report["coverage"]["partial"], report["coverage"]["stopped"]) == (True, stopped)
+    assert report["coverage"]["units"] == fake.units == 5
+
+
+@pytest.mark.parametrize("reason, stopped", [("commentsDisabled", "comments_disabled"), ("videoNotFound", "removed")])
+def test_a_video_that_closes_while_replies_are_fetched_keeps_what_was_had(fake, reason, stopped):
+    fake.videos[ID] = Video(threads(9, replies=20))
+    fake.fail("comments", error(reason))
+    found = fetched(Job(fake))
+    assert (found.coverage["stopped"], len(texts(found)), fake.requests["comments"]) == (stopped, 54, 1)
+
+
 def test_replies_that_break_off_leave_the_threads(fake):
     fake.videos[ID] = Video(threads(2, replies=20))
     fake.fail("comments", error("quotaExceeded"))
@@ -439,7 +567,7 @@ def test_a_run_tells_how_far_it_is_and_exports_every_comment(fake):
     report = comments.run(job, comments.Params(video=f"https://youtu.be/{ID}"))
     assert list(dict.fromkeys(stage for stage, *_ in job.said)) == comments.KIND.stages_of(comments.Params(video=ID))
     told = [message["en"] for stage, *_, message in job.said if stage == "fetch"]
-    assert [line.rpartition(": ")[2] for line in told] == ["0 of 260", "100 of 260", "200 of 260", "250 of 260"]
+    assert list(dict.fromkeys(line.rpartition(": ")[2] for line in told)) == ["0 of 260", "100 of 260", "200 of 260", "250 of 260"]
     assert all(len(line) < 120 for line in told)
     assert len(job.exported) == 250 and job.reusable and report["coverage"]["reported"] == 260
     assert KEY not in json.dumps([report, job.said, job.exported, job.steps], default=str)

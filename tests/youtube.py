@@ -1,18 +1,19 @@
 """A real HTTP server on a loopback address that answers as the YouTube Data API v3 does, errors and prices included;
 and a piece of work that asks it."""
 import json
+import re
 import subprocess
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from tests.upstreams import Answer, CannedUpstream
-from webapp.kinds import DailyLimit
+from webapp.kinds import DailyLimit, UpstreamUnavailable
 from webapp.upstream import Upstream
 
 KEY = "AIzaSy-a-key-of-the-tests_0123456789"
 ROOT = "/youtube/v3/"
-UNTIL = "2026-12-01T08:00:00.000Z"
+UNTIL = "2096-12-01T08:00:00.000Z"
 LINK = '<a href="/youtube/v3/getting-started#quota">quota</a>'
 # reason: (HTTP status, domain, message), as the API's reference and its users' reports give them.
 ERRORS = {
@@ -52,7 +53,11 @@ def error(reason, status=None, headers=(), details=None, **more):
 
 
 def answer(body, status=200, headers=()):
-    return Answer(json.dumps(body).encode(), status, {"Content-Type": "application/json; charset=UTF-8", **dict(headers)})
+    try:
+        sent = json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half of a pair
+        sent = json.dumps(body).encode()
+    return Answer(sent, status, {"Content-Type": "application/json; charset=UTF-8", **dict(headers)})
 
 
 # As for a key that never was, or that is for other services.
@@ -78,8 +83,10 @@ class Video:
 
 def comment(identifier, text="I love this", likes=1, at="2024-01-02T03:04:05Z", author=None, parent=None):
     snippet = {"videoId": "v", "textDisplay": text, "authorDisplayName": f"@{author or identifier}",
-               "authorChannelId": {"value": f"UC{author or identifier}"}, "likeCount": likes, "publishedAt": at,
-               "updatedAt": at}
+               "textOriginal": text, "canRate": True, "viewerRating": "none", "likeCount": likes, "publishedAt": at,
+               "authorChannelId": {"value": f"UC{author or identifier}"}, "channelId": "UC" + 22 * "c", "updatedAt": at,
+               "authorChannelUrl": "http://www.youtube.com/channel/UC" + 22 * "a",
+               "authorProfileImageUrl": "https://yt3.ggpht.com/ytc/" + 60 * "p" + "=s48-c-k-c0x00ffffff-no-rj"}
     return {"kind": "youtube#comment", "id": identifier, "snippet": {**snippet, **({"parentId": parent} if parent else {})}}
 
 
@@ -121,7 +128,7 @@ class FakeYouTube(CannedUpstream):
         token = asked.get("pageToken")
         if name in self.pages and token in self.pages[name]:
             given = self.pages[name][token]
-            return given if isinstance(given, Answer) else answer(given)
+            return given if isinstance(given, Answer) else answer(_with_fields(given, asked))
         made = {"videos": self._videos, "commentThreads": self._threads, "comments": self._comments}[name](asked)
         return Answer(made.body, made.status, made.headers, delay_seconds=self.delay_seconds)
 
@@ -170,8 +177,24 @@ def _page(kind, found, asked):
     start = int(token[3:]) if token else 0
     items = found[start:start + size]
     more = {"nextPageToken": f"at-{start + size}"} if start + size < len(found) else {}
-    return answer({"kind": f"youtube#{kind}ListResponse", **more, "items": items,
-                   "pageInfo": {"totalResults": len(items), "resultsPerPage": size}})
+    return answer(_with_fields({"kind": f"youtube#{kind}ListResponse", **more, "items": items,
+                                "pageInfo": {"totalResults": len(items), "resultsPerPage": size}}, asked))
+
+
+def _with_fields(body, asked):
+    """A partial response, of what ``fields=a,b(c,d)`` names."""
+    if "fields" not in asked:
+        return body
+    names = re.sub(r"(\w+)(?=[,)])", r"\1:0", asked["fields"] + ")").replace("(", ":{").replace(")", "}")
+    return _chosen(body, json.loads(re.sub(r"(\w+):", r'"\1":', "{" + names)))
+
+
+def _chosen(value, names):
+    if isinstance(value, list):
+        return [_chosen(one, names) for one in value]
+    if not names or not isinstance(value, dict):
+        return value
+    return {name: _chosen(one, names[name]) for name, one in value.items() if name in names}
 
 
 class Job:
@@ -186,7 +209,7 @@ class Job:
         self.upstream = upstream or Upstream(user_agent="tests")
         self.allowed, self.limit = allowed, limit
         self.said, self.incidents, self.exported, self.files = [], [], [], {}
-        self.reusable, self.exhausted = True, 0
+        self.reusable, self.exhausted, self.until = True, 0, UNTIL
 
     def step(self, name, fn):
         if name not in self.steps:
@@ -204,15 +227,19 @@ class Job:
                 raise DailyLimit(guests=guests, exhausted=exhausted, retry_at=UNTIL, retry_after_seconds=60)
             self.allowed -= units
             spent = units
-        response = self.upstream.fetch(url, admit=spend, **options)
+        try:
+            response = self.upstream.fetch(url, admit=spend, **options)
+        except UpstreamUnavailable as failure:
+            failure.units = spent
+            raise
         return type(response)(**{**vars(response), "units": spent})
 
     def progress(self, stage, done=None, total=None, message=None):
         self.said.append((stage, done, total, message))
 
-    def quota_exhausted(self):
+    def quota_exhausted(self, answer):
         self.exhausted += 1
-        return UNTIL
+        return self.until
 
     def incident(self, code, detail):
         self.incidents.append((code, detail))

@@ -736,7 +736,7 @@ def _allowance(kind):
     if standing is None:
         return None
     return (f"{standing.spent:,} of {standing.cap:,} today" if standing.cap else f"{standing.spent:,} today") + (
-        f", used up until {standing.resets_at}" if standing.exhausted else "")
+        f", used up until {standing.exhausted_until}" if standing.exhausted else "")
 
 
 @_kinds.command("reopen")

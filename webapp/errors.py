@@ -232,9 +232,11 @@ DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG}
 
 class UpstreamUnavailable(AinoriError):
     """A service that a kind asks did not answer usably. ``reason`` is one of ``connect``,
-    ``timeout``, ``too_large``, ``redirects``, ``refused``, ``protocol``; ``host``."""
+    ``timeout``, ``too_large``, ``redirects``, ``refused``, ``protocol``; ``host``. ``units``: what this
+    very call spent of a quota all the same; 0 where it shared another's request."""
 
     code = "UPSTREAM_UNAVAILABLE"
+    units = 0
 
 
 class AiUnavailable(AinoriError):

@@ -131,14 +131,18 @@ class Attempt(JobContext):
             with db.patience(WORK_PATIENCE_SECONDS):
                 quotas.spend(self._kind.quota, self.settings[self._kind.quota.setting], self.user_id, units)
             spent = units
-        response = self._upstream.fetch(url, params=params, headers=headers, cache_seconds=cache_seconds,
-                                        timeout_seconds=timeout_seconds, max_bytes=max_bytes,
-                                        admit=spend if units else None)
+        try:
+            response = self._upstream.fetch(url, params=params, headers=headers, cache_seconds=cache_seconds,
+                                            timeout_seconds=timeout_seconds, max_bytes=max_bytes,
+                                            admit=spend if units else None)
+        except UpstreamUnavailable as failure:
+            failure.units = spent
+            raise
         return replace(response, units=spent)
 
-    def quota_exhausted(self):
+    def quota_exhausted(self, answer):
         quota = self._kind.quota
-        until = quotas.exhaust(quota)
+        until = quotas.exhaust(quota, answer.asked_at)
         incidents.record("warning", "kinds", "QUOTA_EXHAUSTED", f"{quota.name}: nothing is asked before {until}")
         return until
 

@@ -6,6 +6,7 @@ from flask_babel import format_date, ngettext
 from flask_babel import gettext as _
 
 from webapp import jobs, messages, overview, web
+from webapp.kinds import in_language
 
 blueprint = Blueprint("status", __name__)
 
@@ -14,20 +15,34 @@ blueprint = Blueprint("status", __name__)
 def status():
     """Answers also when nothing can be read, and says so."""
     try:
-        lately, pauses = overview.lately(), jobs.pauses()
+        lately, pauses, troubles = overview.lately(), jobs.pauses(), _troubles()
     except Exception:
         current_app.logger.warning("the status page could not read the database", exc_info=True)
-        lately, pauses = None, {}
+        lately, pauses, troubles = None, {}, []
     if g.get("unreadable"):
         lately = None
     return render_template(
-        "status/status.html", lately=lately, days=overview.DAYS, now=_now(lately is not None, pauses),
-        paused=[{"title": kind.title_in(messages.language()), "note": pauses[name]["note"]}
+        "status/status.html", lately=lately, days=overview.DAYS, now=_now(lately is not None, pauses, troubles),
+        troubles=troubles, paused=[{"title": kind.title_in(messages.language()), "note": pauses[name]["note"]}
                 for name, kind in current_app.kinds.items() if name in pauses],
         kinds=_kinds(lately), chart=_chart(lately))
 
 
-def _now(readable, pauses):
+def _troubles():
+    """What does not work of kinds that take new work: ``[{title, note}]``."""
+    def notes(kind):
+        day = web.allowance(kind)
+        if day is not None and day.exhausted:
+            service = in_language(day.service, messages.language())
+            yield _("%(service)s says that this site’s allowance is used up. It is asked again after %(time)s.",
+                    service=service or _("this service"), time=messages.moment(day.exhausted_until))
+        if kind.trouble and (told := kind.trouble(current_app.settings.for_kind(kind))):
+            yield in_language(told, messages.language())
+    return [{"title": kind.title_in(messages.language()), "note": note}
+            for kind in current_app.kinds.values() for note in notes(kind)]
+
+
+def _now(readable, pauses, troubles):
     """``(tone, sentence, what that means)``."""
     if not readable:
         return ("bad", _("Nothing can be read at the moment"),
@@ -43,6 +58,8 @@ def _now(readable, pauses):
         return "warn", _("Everything is paused for now"), _("What is in progress goes on.")
     if paused:
         return "warn", _("It works; some of it is paused for now"), _("What is in progress goes on.")
+    if troubles:
+        return "warn", _("It works; some of it does not for now"), _("New requests are taken.")
     return "good", _("Everything works"), _("New requests are taken.")
 
 

@@ -14,6 +14,7 @@ import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http.client import HTTPException
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -143,9 +144,11 @@ class Upstream:
 
     def _fly(self, flight):
         try:
+            # Before it is admitted: a day that ends meanwhile is not taken for one that had begun.
+            asked_at = time.time()
             if not flight.is_admitted():
                 return None
-            response = self._follow(flight.call)
+            response = replace(self._follow(flight.call), asked_at=asked_at)
             if response.status == 404 or 200 <= response.status < 300:
                 self._cache.put(flight.call, response, flight.cache_seconds)
             return response
@@ -288,7 +291,7 @@ class _Cache:
         if keep_seconds <= 0 or size > self._bytes_max:
             return
         self._drop(call)
-        kept = Response(response.status, response.headers, response.content, response.url, from_cache=True)
+        kept = replace(response, from_cache=True)
         self._entries[call] = time.time(), keep_seconds, size, kept
         self._bytes += size
         while len(self._entries) > self._entries_max or self._bytes > self._bytes_max:

@@ -58,7 +58,8 @@ class Upload(BaseModel, frozen=True):
 @dataclass(frozen=True)
 class Response:
     """What an upstream answered, whatever its status. ``headers``: lower-case names. ``units``: what this very call
-    spent of the kind's quota; 0 where it was answered from the cache, or shared another's request."""
+    spent of the kind's quota; 0 where it was answered from the cache, or shared another's request. ``asked_at``: when
+    this was asked for, by whomever, as ``time.time()`` has it."""
 
     status: int
     headers: Mapping[str, str]
@@ -66,6 +67,7 @@ class Response:
     url: str
     from_cache: bool = False
     units: int = 0
+    asked_at: float = 0
 
     @property
     def text(self) -> str:
@@ -140,12 +142,13 @@ class JobContext(InputContext):
         one request. Answers of any status are returned; raises ``UpstreamUnavailable``.
 
         ``units``: what a request that is really sent costs of the kind's quota, counted before; raises
-        ``DailyLimit``, and sends nothing, where today's are used up."""
+        ``DailyLimit``, and sends nothing, where today's are used up. What a failure cost is its ``units``."""
 
     @abstractmethod
-    def quota_exhausted(self) -> str:
-        """The service itself says that the allowance for today is used up: until it is renewed nobody's ``fetch``
-        with ``units`` is sent. Returns until when (UTC, text)."""
+    def quota_exhausted(self, answer: Response) -> str:
+        """With this answer the service itself says that the allowance of the day on which it was asked is used up:
+        until that is renewed nobody's ``fetch`` with ``units`` is sent. Returns until when (UTC, text); that is past
+        where the day has ended since."""
 
     @abstractmethod
     def incident(self, code: str, detail: str) -> None:
@@ -243,8 +246,9 @@ class Kind:
     of params; the same key joins the job in flight, and for ``cache_seconds`` its finished result.
     on_interrupt: ``fail``, or ``retry`` up to ``max_attempts``. check: called with
     ``(InputContext, params)`` before anything is stored; it may raise ``Refuse``. unavailable: a function of the
-    kind's settings: for a param that this site cannot take, why; its form shows it closed. stages: ``(name, title)``, or
-    ``(name, title, function of params)`` for one that not all work passes through. settings: ``{name: help}``,
+    kind's settings: for a param that this site cannot take, why; its form shows it closed. trouble: a function of the
+    kind's settings: what of it does not work for now, or ``None``; the status page says it. stages: ``(name, title)``,
+    or ``(name, title, function of params)`` for one that not all work passes through. settings: ``{name: help}``,
     ``{name: (default, help)}`` or ``{name: (default, help, regular expression)}``; a whole number as default takes
     whole numbers of 0 or more. sample: a file
     beside the kind's module, offered on its form to try at once; its first params field of type
@@ -270,6 +274,7 @@ class Kind:
     quota: Quota | None = None
     check: Callable[[InputContext, Any], None] | None = None
     unavailable: Callable[[Mapping[str, Any]], Mapping[str, Text]] | None = None
+    trouble: Callable[[Mapping[str, Any]], Text | None] | None = None
     sample: str | None = None
     labels: Mapping[str, Text] = field(default_factory=dict)
     rows: Rows = field(default_factory=Rows)

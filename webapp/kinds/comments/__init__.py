@@ -96,7 +96,7 @@ def share_key(params: Params) -> str:
 def check(context: InputContext, params: Params) -> None:
     """Refuse at once what cannot be read or looked up, while the visitor still has the form before them."""
     if params.video is not None:
-        if not context.settings["YOUTUBE_API_KEY"].strip():
+        if not context.settings["YOUTUBE_API_KEY"].strip() or youtube.key_is_refused(context.settings):
             raise youtube.not_configured()
         return
     with context.open(params.file) as file:
@@ -108,9 +108,14 @@ def check(context: InputContext, params: Params) -> None:
 def unavailable(settings) -> dict:
     """Without a key no video can be looked up: said on the form, before anybody types an address."""
     if settings["YOUTUBE_API_KEY"].strip():
-        return {}
+        told = trouble(settings)
+        return {"video": told} if told else {}
     return {"video": {"en": "This site has no key for YouTube yet, so it cannot look up videos: upload a file instead.",
                       "ja": "このサイトにはYouTubeのキーがまだないため、動画を調べられません。代わりにファイルをアップロードしてください。"}}
+
+
+def trouble(settings) -> dict | None:
+    return youtube.not_configured().message if youtube.key_is_refused(settings) else None
 
 
 def run(job: JobContext, params: Params) -> dict:
@@ -133,6 +138,7 @@ def _run_video(job, params):
     with tempfile.NamedTemporaryFile("w", encoding="ascii", suffix=".jsonl") as file:
         for thread in fetched.threads:
             file.write(json.dumps({"items": [thread]}) + "\n")
+            job.progress("analyse")     # thousands of long comments take a while: let others have a turn
         file.flush()
         return _report(job, _command("report", file, ".jsonl", params.cap, params, about), shows_reading=False)
 
@@ -223,7 +229,7 @@ KIND = Kind(
     description={"en": "Give a YouTube video, or upload its comments, and see how people feel, about what, and how it "
                        "changed over time.",
                  "ja": "YouTube動画のアドレスを入力するか、コメントをアップロードすると、視聴者の気持ちと話題、その移り変わりが分かります。"},
-    params=Params, run=run, check=check, unavailable=unavailable,
+    params=Params, run=run, check=check, unavailable=unavailable, trouble=trouble,
     stages=[("lookup", {"en": "Looking up the video", "ja": "動画の確認"}, _is_video),
             ("fetch", {"en": "Fetching comments", "ja": "コメントの取得"}, _is_video),
             ("read", {"en": "Reading the file", "ja": "ファイルの読み込み"}, _is_file),

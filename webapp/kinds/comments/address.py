@@ -19,6 +19,11 @@ _ID_START = re.compile(r"[A-Za-z0-9_-]*")
 _SEPARATORS = re.compile(r"""[\s<>"'()\[\]{}|\\^`「」『』【】〈〉《》〔〕、。“”‘’„«»]+""")
 # Not behind = or /: there it is a part of the address around it.
 _SCHEME = re.compile(r"(?<![=/?&:%])(?=https?://)", re.IGNORECASE)
+# YouTube's own on Android and iOS: with the id, an address, or only what follows the host in one. 'YouTube:' alone is a
+# word of a running text.
+_APP = re.compile(r"(?<![\w.=/?&:%-])(?:vnd\.youtube(?:\.launch)?:/{0,3}|youtube:/{1,3}|android-app://"
+                  r"com\.google\.android\.[a-z.]{0,20}youtube[a-z.]{0,20}/[a-z.]{4,12}/|"
+                  r"ios-app://\d{1,12}/[a-z.]{4,12}/)", re.IGNORECASE | re.ASCII)
 # Where running Japanese, Chinese or Korean text meets an address without a blank.
 _SCRIPT_CHANGE = re.compile(r"(?<=[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]):?(?=[A-Za-z0-9])")
 _PREFIX = re.compile(r"(?:[A-Za-z]{1,10}:)?/{0,3}")
@@ -28,13 +33,14 @@ _ENTITIES = (("&amp;", "&"), ("&amp;", "&"), ("&#38;", "&"), ("&quot;", '"'), ("
 
 _PLAYERS = {"youtube.com", "www.youtube.com", "m.youtube.com", "music.youtube.com", "gaming.youtube.com",
             "studio.youtube.com", "youtube-nocookie.com", "www.youtube-nocookie.com", "youtubekids.com",
-            "www.youtubekids.com", "youtu.be", "www.youtu.be"}
+            "www.youtubekids.com", "youtu.be", "www.youtu.be", "youtube.googleapis.com", "www.youtubeeducation.com"}
 _IMAGES = re.compile(r"i[1-9]?\.ytimg\.com|img\.youtube\.com")
 # Pages that only lead on, to the address that one of their parameters holds.
 _GUIDES = {"consent.youtube.com", "accounts.youtube.com", "consent.google.com", "accounts.google.com", "google.com",
            "www.google.com"}
 _LEADING = ("u", "q", "url", "continue", "next")
-_BEFORE_ID = {"shorts", "live", "embed", "v", "e", "vi", "vi_webp", "watch", "video", "watch_popup"}
+_BEFORE_ID = {"shorts", "live", "embed", "v", "e", "vi", "vi_webp", "an_webp", "watch", "video", "watch_popup",
+              "source"}
 # Eleven letters each, and no ids.
 _PLAYERS_WITHOUT_ID = {"videoseries": "playlist", "live_stream": "channel"}
 _PAGES = {"playlist": "playlist", "show": "playlist", "course": "playlist", "channel": "channel", "c": "channel",
@@ -127,11 +133,24 @@ def _addresses(text):
             if re.match(r"/?watch[/?]|\??v=", piece):
                 yield "https://www.youtube.com/" + re.sub(r"^\??v=", "watch?v=", piece).lstrip("/")
                 continue
+            piece, *of_apps = _APP.split(piece)
+            yield from map(_of_app, filter(None, of_apps))
             for part in _SCRIPT_CHANGE.split(piece):
                 part = _PREFIX.sub("", part, count=1).rstrip(".,;:!?*~")
                 host = re.split(r"[/?#]", part, maxsplit=1)[0]
                 if _HOST.fullmatch(re.sub(r":\d{1,5}$", "", host.rpartition("@")[2])):
                     yield "https://" + part
+
+
+def _of_app(rest):
+    """What follows an app's own scheme, as an address of the site."""
+    rest = rest.rstrip(".,;:!?*~")
+    if re.match(r"https?:/", rest, re.IGNORECASE):
+        return rest
+    first = re.split(r"[/?&#]", rest, maxsplit=1)[0]
+    if _ID.fullmatch(_ascii(first)):
+        return "https://youtu.be/" + rest
+    return ("https://" if "." in first else "https://www.youtube.com/") + rest
 
 
 def _id_in(address, depth=0):
@@ -146,7 +165,7 @@ def _id_in(address, depth=0):
     if "@" in parts.netloc or not (host in _PLAYERS or host in _GUIDES or _IMAGES.fullmatch(host)):
         raise NotAVideo("other_site", _shown(host))
     path, query = _ascii(parts.path), parts.query
-    if path in ("", "/") and parts.fragment.startswith("/"):  # of the mobile site, once
+    if path in ("", "/", "/tv") and parts.fragment.startswith("/"):  # of the mobile site, once, and on televisions
         path, _, query = parts.fragment.partition("?")
     elif re.match(r"[?!]?v=", parts.fragment):  # of the player, once
         query += "&" + parts.fragment.lstrip("?!")

@@ -19,33 +19,44 @@ from typing import Any
 
 from webapp.kinds import DailyLimit, JobContext, Refuse, UpstreamUnavailable
 
-PAGE_ITEMS_MAX = 100            # the most the API gives; always asked for, so that different caps share pages
+# The most the API gives is asked for, so that different caps share pages; fewer where that is more bytes than are read
+# in one go without making everybody wait.
+PAGE_ITEMS = (100, 20, 4)
+PAGE_BYTES_MAX = 2_000_000
 TEXT_CHARACTERS_MAX = 10_000    # YouTube's own limit for a comment
 CACHE_SECONDS = 3_600
 NOTHING_CACHE_SECONDS = 60      # 'there is nothing' is believed for a minute only: it may just have been made public
 ANEW_SECONDS = 0.01             # a stored answer that proved useless is asked for again
 TIMEOUT_SECONDS = 20
-PAGE_BYTES_MAX = 20_000_000
 BACKOFF_SECONDS = (1, 2, 4)     # the same page again, so long after the failure, each ± a half
 RETRY_AFTER_SECONDS_MAX = 20
 BARREN_PAGES_MAX = 5            # in a row, with a token and nothing new
 REPLY_UNITS_MAX = 500           # of one piece of work: long tails of replies bring little for a unit
 STEP_BYTES_MAX = 800_000
+COMMENT_BYTES_MAX = 500         # of the rest of a comment: a time, numbers, names of these
 MESSAGE_CHARACTERS_MAX = 300
 TITLE_CHARACTERS_MAX = 200
+KEY_REFUSED_SECONDS = 300       # a refused key is not tried again for so long; another one is at once
 
+# What is read of a page, and no more: the rest is most of its bytes.
+_COMMENT_FIELDS = "snippet(textOriginal,textDisplay,authorChannelId,authorDisplayName,likeCount,publishedAt)"
+_FIELDS = {"commentThreads": f"nextPageToken,items(id,snippet(totalReplyCount,topLevelComment(id,{_COMMENT_FIELDS})),"
+                             f"replies(comments(id,{_COMMENT_FIELDS})))",
+           "comments": f"nextPageToken,items(id,{_COMMENT_FIELDS})"}
 _AGAIN = {"processingFailure", "backendError", "internalError", "rateLimitExceeded", "userRateLimitExceeded",
           "RATE_LIMIT_EXCEEDED"}
 _USED_UP = {"quotaExceeded", "dailyLimitExceeded"}
 _KEY_REFUSED = {"keyInvalid", "keyExpired", "accessNotConfigured", "ipRefererBlocked", "refererNotAllowed",
                 "dailyLimitExceededUnreg", "authError", "required", "SERVICE_DISABLED", "CONSUMER_SUSPENDED",
                 "CONSUMER_INVALID"}
-_GONE = {"commentNotFound", "commentThreadNotFound", "notFound", "videoNotFound", "forbidden", "invalidPageToken"}
+_GONE = {"commentNotFound", "commentThreadNotFound", "notFound", "forbidden", "invalidPageToken"}
+_ESCAPED = bytes(range(32)) + b'"\\'
+_refused_keys: dict[bytes, float] = {}   # when, by a hash of key and address
 
 
 class Ended(Exception):
-    """No more can be had now. ``why``: ``upstream``, ``quota``, ``daily_limit``, ``guests_limit``; ``refusal``: how
-    the work ends where nothing was had before."""
+    """No more can be had now. ``why``: ``upstream``, ``quota``, ``daily_limit``, ``guests_limit``, ``removed``,
+    ``comments_disabled``, ``forbidden``; ``refusal``: how the work ends where nothing was had before."""
 
     def __init__(self, why, refusal):
         self.why, self.refusal = why, refusal
@@ -58,6 +69,10 @@ class _Said(Exception):
     def __init__(self, reason):
         self.reason = reason
         super().__init__(reason)
+
+
+class _TooLarge(Exception):
+    """A page of more bytes than are read."""
 
 
 @dataclass
@@ -87,6 +102,7 @@ def fetch(job: JobContext, video: str, *, cap: int, order: str, replies: bool, o
     def tell():
         on_progress(facts["title"], kept.count, max(goal, kept.count))
     tell()
+    api.tell = tell
     stopped, more = None, False
     try:
         for more in api.threads(order, kept):
@@ -104,7 +120,8 @@ def fetch(job: JobContext, video: str, *, cap: int, order: str, replies: bool, o
     units = facts["units"] + kept.units + api.wasted
     return Fetched(_of_report(facts), kept.threads(), {
         "reported": facts["comments"], "replies_missing": kept.missing if replies and kept.room else 0,
-        "partial": stopped is not None, "stopped": stopped, "units": units, "fetched_at": facts["fetched_at"],
+        "partial": stopped is not None, "stopped": stopped, "units": units,
+        "fetched_at": min((facts["fetched_at"], *kept.fetched_at)),     # of pages that were remembered the oldest
     }, _notes(facts, kept, more))
 
 
@@ -129,7 +146,7 @@ class _Kept:
 
     def __init__(self, cap, with_replies):
         self.cap, self.with_replies = cap, with_replies
-        self.units, self.cut, self.ids = 0, False, set()
+        self.units, self.cut, self.ids, self.fetched_at = 0, False, set(), set()
         self._tops, self._replies = {}, {}  # thread id -> comment; -> its replies
 
     @property
@@ -141,9 +158,9 @@ class _Kept:
         return self.cap - len(self.ids)
 
     def add(self, page):
-        """Take what is new; returns how many that was."""
+        """Take what is new."""
         self.units += page["units"]
-        before = self.count
+        self.fetched_at.add(page["fetched_at"])
         for comment in page["comments"]:
             parent = comment.get("parent")
             if comment["id"] in self.ids or parent and parent not in self._tops:
@@ -156,7 +173,6 @@ class _Kept:
                 self._replies.setdefault(parent, []).append(comment)
             else:
                 self._tops[comment["id"]] = comment
-        return self.count - before
 
     def lacking(self, parent):
         """How many replies a thread promises beyond those that are here."""
@@ -187,25 +203,27 @@ class _Kept:
 
 
 class _Api:
-    """What one piece of work asks. ``went_in_circles``: a page named a page that had been read."""
+    """What one piece of work asks. ``went_in_circles``: a page named a page that had been read. ``tell``: called between
+    what takes a while, to let others have a turn."""
 
     def __init__(self, job, video):
         self._job, self._id = job, video
         self._key = str(job.settings["YOUTUBE_API_KEY"]).strip()
         self._root = job.settings["YOUTUBE_API_URL"].rstrip("/") + "/youtube/v3/"
+        self._items = PAGE_ITEMS[0]
         self._author_key = bytes.fromhex(job.step("author key", lambda: secrets.token_hex(16)))
         self.went_in_circles = False
         self.wasted = 0     # units of this attempt on what brought nothing
         self._video = None
+        self.tell = lambda: None
 
     # -------------------------------------------------------------------------------- what is asked
 
     def video(self):
         """The video's facts, for one unit."""
         def ask():
-            answer, units = self._get("videos", part="snippet,statistics,status,liveStreamingDetails", id=self._id)
-            return {**_facts(self._id, _items(answer)), "units": units,
-                    "fetched_at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+            answer, cost = self._get("videos", part="snippet,statistics,status,liveStreamingDetails", id=self._id)
+            return {**_facts(self._id, _items(answer)), **cost}
         try:
             self._video = self._job.step("video", ask)
         except _Said as said:
@@ -215,14 +233,20 @@ class _Api:
     def threads(self, order, kept) -> Iterator[bool]:
         """Threads into ``kept`` until it is full or there are no more; yields after each page whether more follow."""
         about = {"part": "snippet,replies", "videoId": self._id, "order": order}
-        for again in (False, True):
+        start = None
+        # A token that is refused: the page that gave it is asked anew, and if that is in vain all from the first on.
+        for name in ("threads", "again", "anew"):
+            seen = []
             try:
-                yield from self._pages("commentThreads", about, "again" if again else "threads", kept, again)
+                yield from self._pages("commentThreads", about, name, kept, start, seen)
                 return
             except _Said as said:
                 if said.reason != "invalidPageToken":
                     raise self._refusal(said) from None
-        raise _upstream("YouTube refused its own page token twice")
+            if name == "again" and start is None:
+                break
+            start = seen[-1] if seen and name == "threads" else None
+        raise _upstream("YouTube refused its own page tokens")
 
     def replies(self, kept) -> Iterator[bool]:
         """Replies of the threads that lack some, into ``kept``, until it is full."""
@@ -236,19 +260,24 @@ class _Api:
                 if said.reason not in _GONE:    # a thread that was deleted meanwhile ends nothing else
                     raise self._refusal(said) from None
 
-    def _pages(self, path, about, name, kept, anew=False):
-        token, seen, barren, place = None, set(), 0, 0
+    def _pages(self, path, about, name, kept, token=None, seen=None):
+        """From the page of this token on; those of the pages that were read are added to ``seen``."""
+        seen, ids, barren, place = [] if seen is None else seen, set(), 0, 0
         while kept.room and (not about.get("parentId") or kept.lacking(about["parentId"])):
             place += 1
             mark = blake2b((token or "").encode("utf-8", "replace"), digest_size=4).hexdigest()
-            following, new = None, 0
-            for part in self._stored(f"{name} {place} {mark}", path, {**about, "pageToken": token}, kept, anew):
-                new, following = new + kept.add(part), part["next"]
+            following, known = None, len(ids)
+            for part in self._stored(f"{name} {place} {mark}", path, {**about, "pageToken": token}, kept,
+                                     anew=name in ("again", "anew")):
+                kept.add(part)
+                ids.update(comment["id"] for comment in part["comments"])
+                following = part["next"]
+            seen.append(token)
             yield bool(following)
-            barren = 0 if new else barren + 1
+            # By what this pass has seen: after a refused token it may have to pass through what is kept already.
+            barren = 0 if len(ids) > known else barren + 1
             if not following:
                 return
-            seen.add(token)
             if following in seen or barren == BARREN_PAGES_MAX:
                 self.went_in_circles = True
                 return
@@ -260,9 +289,10 @@ class _Api:
 
         def part():
             if not parts:
-                answer, units = self._get(path, cache_seconds=ANEW_SECONDS if anew else CACHE_SECONDS, **about,
-                                          maxResults=PAGE_ITEMS_MAX, textFormat="plainText")
-                parts.extend(self._split(answer, units, about.get("parentId"), kept.with_replies))
+                answer, cost = self._page(path, about, ANEW_SECONDS if anew else CACHE_SECONDS)
+                self.tell()
+                parts.extend(self._split(answer, cost, about.get("parentId"), kept.with_replies))
+                self.tell()
             return parts[min(n, len(parts) - 1)]
         while True:
             stored = self._job.step(f"{name} {n}" if n else name, part)
@@ -271,18 +301,32 @@ class _Api:
             if n >= stored["parts"]:
                 return
 
-    def _split(self, answer, units, parent, with_replies):
+    def _page(self, path, about, cache_seconds):
+        """As ``_get``, of fewer items where they are too large, from then on."""
+        while True:
+            try:
+                return self._get(path, cache_seconds, **about, maxResults=self._items, textFormat="plainText",
+                                 fields=_FIELDS[path])
+            except _TooLarge:
+                smaller = [items for items in PAGE_ITEMS if items < self._items]
+                if not smaller:
+                    raise _upstream("a page is too large") from None
+                self._items = smaller[0]
+
+    def _split(self, answer, cost, parent, with_replies):
         following = answer.get("nextPageToken")
         pieces, size = [[]], 0
         for comment in self._comments(_items(answer), parent, with_replies):
-            bytes_ = len(json.dumps(comment, ensure_ascii=False).encode("utf-8", "replace"))
+            raw = (comment["text"] + comment["id"] + comment.get("parent", "")).encode("utf-8", "replace")
+            # At most so many as JSON: quick to tell, which making the JSON is not.
+            bytes_ = COMMENT_BYTES_MAX + 6 * len(raw) - 5 * len(raw.translate(None, _ESCAPED))
             if size + bytes_ > STEP_BYTES_MAX:
                 pieces.append([])
                 size = 0
             pieces[-1].append(comment)
             size += bytes_
         return [{"comments": piece, "next": following if isinstance(following, str) and following else None,
-                 "parts": len(pieces), "units": units if n == 0 else 0} for n, piece in enumerate(pieces)]
+                 "parts": len(pieces), **cost, **({"units": 0} if n else {})} for n, piece in enumerate(pieces)]
 
     def _comments(self, items, parent, with_replies):
         for item in items:
@@ -312,43 +356,53 @@ class _Api:
 
     # ------------------------------------------------------------------------------ how it is asked
 
-    def _get(self, path, cache_seconds=CACHE_SECONDS, **params) -> tuple[dict, int]:
-        """``(answer, units spent on it)``. The same again while the failure is one that passes."""
-        units = 0
+    def _get(self, path, cache_seconds=CACHE_SECONDS, **params) -> tuple[dict, dict]:
+        """``(answer, {"units": spent on it, "fetched_at"})``. The same again while the failure is one that passes."""
+        spent = []
+        try:
+            return self._asked(path, cache_seconds, params, spent)
+        except BaseException:
+            self.wasted += sum(spent)
+            raise
+
+    def _asked(self, path, cache_seconds, params, spent):
         for pause in (*BACKOFF_SECONDS, None):
             try:
-                response = self._fetch(path, params, cache_seconds)
+                response = self._fetch(path, params, cache_seconds, spent)
             except UpstreamUnavailable as failure:
-                units += 1      # counted before it was sent
+                if failure.facts["reason"] == "too_large" and "maxResults" in params:
+                    raise _TooLarge from None
                 if failure.facts["reason"] not in ("timeout", "connect", "protocol"):
                     pause = None
                 trouble, wait = f"no answer ({failure.facts['reason']})", 0
             else:
-                units += response.units
                 answer = _json_of(response)
                 if response.status == 200 and isinstance(answer, dict) and isinstance(answer.get("items", []), list) \
                         and "error" not in answer:
-                    return answer, units
-                try:
-                    passes, trouble = self._judge(response, answer)
-                except BaseException:
-                    self.wasted += units
-                    raise
+                    return answer, {"units": sum(spent), "fetched_at": _iso(response.asked_at)}
+                passes, trouble = self._judge(response, answer)
                 pause = pause if passes else None
                 wait = _retry_after(response)
                 cache_seconds = ANEW_SECONDS if response.status == 200 else cache_seconds
             if pause is None:
-                self.wasted += units
                 raise _upstream(trouble)
             time.sleep(max(wait, pause * random.uniform(.5, 1.5)))
         raise AssertionError("the last pause is None")
 
-    def _fetch(self, path, params, cache_seconds):
+    def _fetch(self, path, params, cache_seconds, spent):
+        if key_is_refused(self._job.settings):
+            raise Ended("upstream", not_configured())
         params = {**params, "key": self._key}
 
         def ask(seconds):
-            return self._job.fetch(self._root + path, params=params, cache_seconds=seconds, units=1,
-                                   timeout_seconds=TIMEOUT_SECONDS, max_bytes=PAGE_BYTES_MAX)
+            try:
+                response = self._job.fetch(self._root + path, params=params, cache_seconds=seconds, units=1,
+                                           timeout_seconds=TIMEOUT_SECONDS, max_bytes=PAGE_BYTES_MAX)
+            except UpstreamUnavailable as failure:
+                spent.append(failure.units)
+                raise
+            spent.append(response.units)
+            return response
         try:
             response = ask(cache_seconds)
             if response.from_cache and cache_seconds > NOTHING_CACHE_SECONDS and (
@@ -368,15 +422,19 @@ class _Api:
         reasons, message = _told(answer, self._key)
         known = {reason: True for reason in reasons}
         if known.keys() & _USED_UP or "per day" in message.lower() and response.status in (403, 429):
-            raise Ended("quota", _used_up("QUOTA_EXHAUSTED", self._job.quota_exhausted()))
+            until = self._job.quota_exhausted(response)
+            if until <= _iso(time.time()):  # it was yesterday's
+                return True, "the allowance of a day that has ended"
+            raise Ended("quota", _used_up("QUOTA_EXHAUSTED", until))
         if response.status == 401 or known.keys() & _KEY_REFUSED or "api key not valid" in message.lower() or any(
                 reason.startswith("API_KEY_") for reason in known) or "unregistered callers" in message.lower():
             told = " ".join(filter(None, (", ".join(list(known)[:3]), message)))
+            _refused_keys[_key_mark(self._job.settings)] = time.time()
             self._job.incident("YOUTUBE_NOT_CONFIGURED", f"YouTube refuses the key (HTTP {response.status}): {told}")
             raise Ended("upstream", not_configured())
         if known.keys() & _AGAIN or response.status >= 500 or response.status in (200, 408, 429):
             return True, f"HTTP {response.status} {next(iter(known), '')}".rstrip()
-        if reasons and reasons[0] in _GONE | {"commentsDisabled"}:
+        if reasons and reasons[0] in _GONE | {"commentsDisabled", "videoNotFound"}:
             raise _Said(reasons[0])
         if response.status == 404:
             raise _Said("notFound")
@@ -384,8 +442,19 @@ class _Api:
 
     def _refusal(self, said):
         if said.reason == "commentsDisabled":
-            return _disabled(self._video)
-        return forbidden() if said.reason == "forbidden" else not_found()
+            return Ended("comments_disabled", _disabled(self._video))
+        return Ended("forbidden", forbidden()) if said.reason == "forbidden" else Ended("removed", not_found())
+
+
+def key_is_refused(settings) -> bool:
+    """Whether YouTube has refused this very key within the last minutes: neither a unit nor a wait for another try."""
+    at = _refused_keys.get(_key_mark(settings))
+    return at is not None and 0 <= time.time() - at < KEY_REFUSED_SECONDS
+
+
+def _key_mark(settings):
+    told = f'{settings["YOUTUBE_API_URL"]} {str(settings["YOUTUBE_API_KEY"]).strip()}'
+    return blake2b(told.encode("utf-8", "replace"), digest_size=16).digest()
 
 
 # ------------------------------------------------------------------------------------ what is said
@@ -452,6 +521,10 @@ def _upstream(trouble):
         "en": "YouTube did not answer usably. Try again in a few minutes, or upload a file with comments.",
         "ja": "YouTubeから正しい応答がありませんでした。数分後にもう一度お試しになるか、"
               "コメントのファイルをアップロードしてください。"}, reason=trouble[:MESSAGE_CHARACTERS_MAX]))
+
+
+def _iso(seconds):
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _moment(retry_at):
