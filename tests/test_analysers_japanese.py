@@ -272,7 +272,7 @@ def test_each_of_the_nine_emotions_is_found(text, emotion):
     ("北京", "zh"), ("臺北", "zh"), ("東京好漂亮", "zh"), ("音質很好", "zh"), ("歌神", "zh"), ("ㅋㅋㅋㅋ", "none"), ("ㅋㅋㅋㅋ 좋다", "ko"),
     ("很好听", "zh"), ("這首歌真好聽", "zh"), ("支持", "zh"), ("非常好看", "zh"), ("感動到哭", "zh"), ("台灣加油", "zh"),
     ("ｶﾜｲｲ", "ja"), ("Nintendo Switch 2 届いた", "ja"), ("YOASOBI神", "ja"), ("iPhone最高", "ja"), ("うp乙", "ja"),
-    ("i love 日本", "en"), ("love from Japan 大好き", "en"), ("kawaii sugoi", "other"),
+    ("i love 日本", "en"), ("love from Japan 大好き", "en"), ("kawaii sugoi", "en"),
     ("노래 진짜 좋다 最高", "ko"), ("ดีมาก", "other"), ("ขอบคุณ 日本", "other"),
     ("日本 очень красиво", "other"), ("رائع جدا", "other"),
     ("草", "none"), ("ｗｗｗ", "none"), ("ー", "none"), ("〜〜", "none"),
