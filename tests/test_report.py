@@ -12,6 +12,8 @@ from urllib.parse import urlencode
 
 import jinja2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.test_comments import HOME, YT_DLP, child, reported
 from webapp import messages
@@ -80,6 +82,39 @@ def test_the_headline_says_what_prevails(scores, code):
     assert made(*((f"t{n}", score) for n, score in enumerate(scores)))["headline"]["code"] == code
 
 
+@pytest.mark.parametrize("counts, code, count", [   # positive, neutral, negative
+    ((1, 0, 0), "mostly_positive", 1), ((0, 1, 0), "mostly_neutral", 1), ((0, 0, 1), "mostly_negative", 1),
+    ((1, 0, 1), "mixed", 1), ((5, 0, 5), "mixed", 5), ((50, 1, 49), "mixed", 50), ((49, 2, 49), "mixed", 49),
+    ((500, 1, 499), "mixed", 500), ((54, 0, 46), "mixed", 54),
+    ((55, 0, 45), "mostly_positive", 55), ((1, 1, 1), "mixed", 1),
+    ((0, 5, 5), "more_negative", 5), ((5, 5, 0), "more_positive", 5), ((1, 1, 0), "more_positive", 1),
+    ((2, 0, 1), "mostly_positive", 2),
+    ((50, 10, 40), "more_positive", 50), ((501, 100, 400), "more_positive", 501), ((25, 50, 25), "mixed", 25),
+    ((0, 51, 49), "mostly_neutral", 51), ((10, 80, 10), "mostly_neutral", 80), ((6, 0, 5), "mixed", 6)])
+def test_the_headline_is_true_at_a_tie_and_at_the_brink(counts, code, count):
+    told = reporting.headline(dict(zip(words.LABELS, counts)))
+    assert told == {"code": code, "count": count, "of": sum(counts)}
+
+
+@given(st.tuples(*[st.integers(0, 60) | st.integers(0, 60_000)] * 3))
+def test_the_headline_is_true_of_all_counts(counts):
+    by, scored = dict(zip(words.LABELS, counts)), sum(counts)
+    code, count, of = reporting.headline(by).values()
+    how, _, side = code.partition("_")
+    assert of == scored and (code == "nothing_scored") == (not scored)
+    if how == "mostly":     # in whole percent too
+        assert count == by[side] and count * 2 > scored and float(f"{count / scored:.2f}") > .5
+        assert side == "neutral" or by[side] - by[{"positive": "negative"}.get(side, "positive")] >= scored / 10
+    elif how == "more":
+        assert count == by[side] and by[side] - by[{"positive": "negative"}.get(side, "positive")] >= scored / 10
+    elif how == "mixed":
+        assert abs(by["positive"] - by["negative"]) < scored / 10
+        assert min(by["positive"], by["negative"]) >= .19 * scored
+    turned = reporting.headline(dict(zip(words.LABELS, counts[::-1])))
+    swapped = {"positive": "negative", "negative": "positive"}.get(side, side)
+    assert turned == {"code": f"{how}_{swapped}" if side else code, "count": count, "of": of}
+
+
 @pytest.mark.parametrize("many, few", [(29, True), (30, False)])
 def test_fewer_than_thirty_scored_comments_are_warned_about(many, few):
     assert made(*((f"t{n}", .5) for n in range(many)))["polarity"]["few"] is few
@@ -104,6 +139,29 @@ def test_the_memory_for_words_is_bounded(monkeypatch):
         one.add(Comment(f"crash w{n} v{n}"), scoring.Scored("en", "negative", -.5, ""), lambda text, _: text.split())
         assert len(one.words.words) <= 50
     assert ("en", "crash") in one.words.words
+
+
+def test_words_are_seldom_forgotten_however_many_common_ones_are_held(monkeypatch):
+    monkeypatch.setattr(words, "HELD_MAX", 100)
+    forgotten, forget = [], words.Words._forget
+    monkeypatch.setattr(words.Words, "_forget", lambda self: (forgotten.append(1), forget(self)))
+    held = words.Words()
+    for n in range(200):
+        held.add("en", "positive", [f"common{n // 2}"])
+    for n in range(5000):
+        held.add("en", "positive", [f"rare{n}"])
+    assert 10 < len(forgotten) <= 5000 / 50 + 1 and len(held.words) <= 100
+
+
+def test_a_word_or_a_moment_that_one_person_repeats_is_one_voice():
+    ads = [(f"buy gizmo {n} at 1:23", .9, 0, None, "ad") for n in range(9)]
+    told = made(*ads, *[(f"lovely tune {n}", .8, 0, None, f"a{n}") for n in range(4)],
+                *[(f"awful noise {n}", -.8, 0, None, f"b{n}") for n in range(9)])
+    assert "gizmo" not in {one["word"] for one in told["keywords"]["positive"]} and told["times"] == []
+    [moment] = made(*ads, ("see 1:23", .1, 0, None, "b"))["times"]
+    assert moment["comments"] == 10
+    many = made(*ads, ("1:23", 0, 0, None, "b"), *[("4:56", 0, 0, None, author) for author in "abc"])["times"]
+    assert [one["time"] for one in many] == ["4:56", "1:23"]
 
 
 def test_times_of_the_video_are_counted_once_a_comment_and_clock_times_are_not():
@@ -165,10 +223,32 @@ def test_a_group_counts_its_comments_wordings_authors_and_likes():
     assert group["spam"] is False
 
 
-@pytest.mark.parametrize("authors, spam", [("aaaaaa", True), ("aaabbb", True), ("abcdef", False), ([None] * 6, False)])
+@pytest.mark.parametrize("authors, spam", [("aaaaaa", True), ("aaabbb", True), ("abcdef", False), ([None] * 6, False),
+                                           (["a", *[None] * 5], False)])
 def test_the_same_text_from_few_authors_is_marked_as_spam(authors, spam):
     [group] = made(*[("earn money fast here", .5, 0, None, author) for author in authors])["groups"]
     assert group["count"] == 6 and group["spam"] is spam
+    assert group["authors"] == (None if None in [*authors] else len(set(authors)))
+
+
+def test_what_most_people_say_goes_before_what_one_repeats():
+    told = made(*[("earn money fast here", .9, 0, None, "ad")] * 10,
+                *[("best teacher ever", .6, 0, None, author) for author in "abc"],
+                *[("nice to be here", .5, 0, None, "d")] * 4)
+    assert [(one["text"], one["count"], one["voices"], one["spam"]) for one in told["groups"]] == [
+        ("best teacher ever", 3, 3, False), ("nice to be here", 4, 1, False), ("earn money fast here", 10, 1, True)]
+    assert told["examples"]["positive"][-1]["text"] == "earn money fast here"
+    [alone] = made(*[("earn money fast here", .9, 0, None, "ad")] * 10)["examples"]["positive"]
+    assert alone["text"] == "earn money fast here"
+
+
+def test_the_same_in_other_words_from_one_person_is_spam_too_and_a_text_that_others_write_is_not():
+    ads = [(f"earn money fast here now {filler}", .5, 0, None, "ad") for filler in ("", "a", "an", "the", "so", "to")]
+    [spam] = made(*ads)["groups"]
+    assert spam["spam"] is True and spam["wordings"] > 1
+    [many] = made(*[("best teacher ever", .5, 0, None, "a")] * 5,
+                  *[("best teacher ever so", .5, 0, None, f"b{n}") for n in range(9)])["groups"]
+    assert many["spam"] is False
 
 
 def test_grouping_hostile_texts_ends_soon():
@@ -237,6 +317,33 @@ def test_what_many_ask_is_one_question_with_a_count():
         ("song name?", 3), ("What camera do you use?", 1)]
     japanese = made(("曲名教えてください", 0), ("曲名を教えて下さい🙏", 0), ("続編お願いします！", 0), ("続編お願いします🙏🙏", 0), spoken="ja")
     assert [japanese["asks"][kind]["top"][0]["count"] for kind in ("question", "request")] == [2, 2]
+
+
+def asking(text, authors, likes=0):
+    return [(text, 0, likes, None, author) for author in authors]
+
+
+@pytest.mark.parametrize("entries, asked", [
+    (asking("What song is this?", "a" * 10), None),
+    (asking("What song is this?", "a" * 4), None),
+    (asking("What song is this?", "a" * 10) + asking("Which camera do you use?", "bcd"),
+     ("Which camera do you use?", 3, 3, False)),
+    (asking("What song is this?", "aaaabc") + asking("Which camera do you use?", "abcd"),
+     ("Which camera do you use?", 4, 4, False)),
+    (asking("What song is this?", "aabc"), ("What song is this?", 4, 3, False)),
+    (asking("What song is this?", "abc") + asking("part 2 please", "abc"), ("What song is this?", 3, 3, True)),
+    (asking("What song is this?", [None] * 4), ("What song is this?", 4, None, False)),
+    (asking("What song is this?", [*"aab", None]), ("What song is this?", 4, None, False))])
+def test_what_is_asked_most_is_what_most_people_ask(entries, asked):
+    told = made(*entries)["headline"]["asked"]
+    assert (told and tuple(told[name] for name in ("text", "count", "people", "tied"))) == asked
+
+
+def test_questions_are_listed_by_who_asks_them_and_spam_last():
+    top = made(*asking("What song is this?", "a" * 10, 9), *asking("Which camera do you use?", "bcd"),
+               *asking("When is the next video?", "e"))["asks"]["question"]["top"]
+    assert [(one["text"], one["count"]) for one in top] == [
+        ("Which camera do you use?", 3), ("When is the next video?", 1), ("What song is this?", 10)]
 
 
 # --- examples -----------------------------------------------------------------------------------
@@ -350,10 +457,18 @@ def headline_of(html):
 
 @pytest.mark.parametrize("entries, said", [
     ([("t", .5)], "The only scored comment is positive."),
-    ([("t", .5), ("v", -.5)], "Mostly positive: 1 of 2 scored comments."),
+    ([("t", .5), ("v", -.5)], "Mixed: positive and negative comments are about as many."),
+    (asking("What song is this?", "aabc"), "Mostly neutral: 4 of 4 scored comments. Joy stands out. "
+     "4 comments ask the creator something. Most often: ‘What song is this?’ (3 people)."),
+    (asking("What song is this?", "abc") + asking("part 2 please", [*"abc", None]),
+     "Mostly neutral: 7 of 7 scored comments. Joy stands out. 7 comments ask the creator something. "
+     "Most often: ‘part 2 please’ (4 comments)."),
+    (asking("What song is this?", "abc") + asking("part 2 please", "abc"),
+     "Mostly neutral: 6 of 6 scored comments. Joy stands out. 6 comments ask the creator something. "
+     "Among the most frequent: ‘What song is this?’ (3 people)."),
     ([(f"lovely tune {n}", .8) for n in range(36)] + [("what song is this?", -.8)] * 4,
      "Mostly positive: 90% of 40 scored comments. Joy stands out. "
-     "4 comments ask the creator something. Most often: ‘what song is this?’ (4).")])
+     "4 comments ask the creator something. Most often: ‘what song is this?’ (4 comments).")])
 def test_the_headline_is_a_sentence_for_few_and_many(entries, said):
     assert headline_of(page(made(*entries) | {"source": {"title": None}})) == said
 
@@ -361,6 +476,25 @@ def test_the_headline_is_a_sentence_for_few_and_many(entries, said):
 def test_only_emoji_and_only_korean_are_said_to_be_that(tmp_path):
     assert headline_of(page(reported(tmp_path, "😂\n😍\n🔥\n", "x.txt")[0])).endswith("All hold only emoji and signs, no words.")
     assert headline_of(page(reported(tmp_path, "한국어 댓글입니다\n", "x.txt")[0])).endswith("Most are in Korean.")
+    tied = reported(tmp_path, "한국어 댓글입니다\nДобрый день, как дела\n", "x.txt")[0]
+    assert headline_of(page(tied)).endswith("of emoji alone.")
+
+
+@pytest.mark.parametrize("days, said", [
+    ([0, 1, 1], True), ([0, 1], False), ([0, 0, 1, 1], False), ([0, 0, 1, 1, 2, 2, 2], True)])
+def test_the_fullest_day_is_named_only_if_there_is_one(days, said):
+    entries = [(f"t{n}", .5, 0, 1_700_000_000 + 10 * 86_400 * day) for n, day in enumerate(days)]
+    html = page(made(*entries) | {"source": {"title": None}})
+    assert ("Most comments:" in html) is said
+
+
+@pytest.mark.parametrize("emotions, said", [
+    ({"joy": 9, "love": 9}, ["joy", "love"]), ({"joy": 9, "love": 9, "anger": 9}, []),
+    ({"joy": 9, "love": 5, "anger": 5}, ["joy"]),
+    ({"joy": 9, "love": 6, "anger": 5}, ["joy", "love"]), ({"joy": 9, "love": 3}, ["joy"]), ({}, [])])
+def test_no_emotion_stands_out_that_others_equal(emotions, said):
+    shown = [{"emotion": name, "count": count, "share": count / 100} for name, count in emotions.items()]
+    assert reporting._above_all(shown) == said
 
 
 def test_a_result_stored_by_version_one_is_still_shown():
@@ -404,7 +538,7 @@ def test_the_page_shows_the_figures_links_the_exports_and_escapes_the_comments(t
 
 def test_every_picture_of_the_page_has_words_and_every_empty_chart_says_so(tmp_path):
     html = page(reported(tmp_path, "I love it\nI hate it", "x.txt")[0])
-    assert "Fewer than 30" in html and "The file gives no dates." in html and "No time is named twice." in html
+    assert "Fewer than 30" in html and "The file gives no dates." in html and "No time is named by two people." in html
     for picture in re.findall(r"<svg.*?</svg>", html, re.S):
         assert 'aria-hidden="true"' in picture or ('role="img"' in picture and "<title>" in picture)
     html = page(reported(tmp_path, "한국어 댓글입니다", "x.txt")[0])

@@ -178,6 +178,8 @@ def test_a_file_is_never_in_memory_whole_and_others_have_their_turn(file):
 @pytest.mark.parametrize("text, typed, marked", [
     ("Good music, MUSIC", "music", ["music", "MUSIC"]), ("ｶﾞｯﾂとガッツとがっつ", "がっつ", ["ｶﾞｯﾂ", "ガッツ", "がっつ"]),
     ("a ﬁne day", "ne", ["ne"]), ("a ﬁne day", "in", ["ﬁn"]), ("か\u3099つ", "が", ["か\u3099"]), ("abcd", "bc ab", ["abc"]),
+    ("あいあいう", "いう あい あ", ["あいあいう"]), ('party art artist', '"art"', ["art"]),
+    ("x\u0302 x", "x", ["x\u0302", "x"]),
     ("\u1112\u1161\u11abguk", "한", ["\u1112\u1161\u11ab"]), ("Straße", "STRASSE", ["Straße"]), ("İstanbul", "stan", ["stan"]),
     ("none", "x", []), ("", "x", []), ("㌔", "ロ", ["㌔"]),
 ])
@@ -193,6 +195,45 @@ def test_a_text_full_of_hits_is_marked_at_its_beginning_only(before):
     parts = stored.marker(stored.wanted(SPEC, MultiDict({"q": "a"})).words)(text)
     assert "".join(part for part, _ in parts) == text and not parts[-1][1]
     assert stored.MARKS_MAX - 1 <= sum(hit for _, hit in parts) <= stored.MARKS_MAX
+
+
+ACCENTS = "a" + "\u0301\u0323" * 5000  # an accent below belongs before one above: each pair has to be turned round
+KANA = [chr(code) for code in range(0x3041, 0x3095)]
+
+
+@pytest.mark.parametrize("text, typed", [
+    ("あ" * 10_000, "あ " * 100), ("あ!" * 5000, "あ"), ("あ" * 10_000, "あ" * 199 + "い"), (ACCENTS, "a"),
+    (ACCENTS * 3, ACCENTS[:200]),
+    ("!" * 9900 + "".join(KANA), " ".join(KANA)), ("".join(KANA) * 100, " ".join(KANA)),
+    ("abcdefghijklmnop" * 620 + " a b c", " ".join(f'"{letter}"' for letter in "abcdefghijklmnop")),
+    ("a" * 10_000, f'"{"a" * 190}"'),
+])
+def test_no_search_whatever_it_looks_for_holds_the_others_up(file, monkeypatch, text, typed):
+    held, last = [], [time.thread_time()]
+
+    def pass_on(_turn):
+        held.append(time.thread_time() - last[0])
+        last[0] = time.thread_time()
+    monkeypatch.setattr(db.Turn, "pass_on", pass_on)
+    wanted = stored.wanted(SPEC, MultiDict({"q": typed.strip()[:200]}))
+    pass_on(None)
+    stored.page(file([{"text": text}] * 3), wanted)
+    pass_on(None)
+    mark = stored.marker(wanted.words)
+    for _ in range(3):
+        mark(text)
+    pass_on(None)
+    assert max(held) < 0.05, max(held)
+
+
+def test_a_word_that_is_typed_again_is_looked_for_once():
+    for typed, words in (("あ ア ｱ あ", 1), ('Art art "art" "ART"', 2), ("a b", 2)):
+        assert len(stored.wanted(SPEC, MultiDict({"q": typed})).words) == words
+
+
+def test_what_stands_far_behind_is_shown_without_marks():
+    text = "n" * stored.MARKED_CHARACTERS_MAX + "x"
+    assert stored.marker(stored.wanted(SPEC, MultiDict({"q": "x"})).words)(text) == [(text, False)]
 
 
 # ------------------------------------------------------------------------------------------- pages

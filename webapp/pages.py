@@ -290,8 +290,10 @@ def rows(job_id):
         return render_template("pages/rows.html", **context, **_rows_form(spec), kept=True), 400
     context["page"] = page = stored.page(path, wanted)
     mark = stored.marker(wanted.words)
-    return render_template("pages/rows.html", **context, **_rows_form(spec), kept=True,
-                           shown=[_shown_row(spec, mark, one) for one in page.rows], **_rows_ways(row, wanted, page))
+    # One after another, as the template writes them: between two of them others have their turn.
+    shown = (_shown_row(spec, mark, one) for one in page.rows)
+    return render_template("pages/rows.html", **context, **_rows_form(spec), kept=True, shown=shown,
+                           **_rows_ways(row, wanted, page))
 
 
 def _rows_noun(spec):

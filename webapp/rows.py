@@ -3,6 +3,7 @@
 Their file has one JSON text a line, tens of thousands of them at times. It is never in memory whole: a page is one pass
 over it, which lets others have their turn, and of what it sorts it keeps where the lines begin.
 """
+import functools
 import heapq
 import json
 import re
@@ -18,6 +19,9 @@ PAGE_ROWS = 50
 PAGES_MAX = 200
 SEARCH_CHARACTERS_MAX = 200
 MARKS_MAX = 100  # in one text: each takes its time to be written, in which nobody else is served
+MARKED_CHARACTERS_MAX = 10_000  # of one text: what stands behind them is shown without marks
+JOINED_MAX = 32  # characters of one mark and its accents
+FOLDED_AT_ONCE = 128  # characters: to put combining ones into their order takes the square of their number
 _TO_KATAKANA = {code: code + 0x60 for code in (*range(0x3041, 0x3097), 0x309D, 0x309E)}
 _TO_HIRAGANA = {katakana: hiragana for hiragana, katakana in _TO_KATAKANA.items()}
 # Half-width voicing marks and the later parts of a Hangul syllable: one character with what stands before them.
@@ -77,8 +81,9 @@ def wanted(spec, texts):
         raise InvalidInput(problems)
     page = texts.get("page", "")
     page = min(max(1, int(page)), PAGES_MAX) if re.fullmatch("[0-9]{1,9}", page) else 1
-    words = [_pattern(phrase or word, whole=bool(phrase)) for phrase, word in _SEARCHED.findall(_folded(search))]
-    return Wanted(spec, search, words, chosen, order, page)
+    # One that is typed again, be it in the other kana, is the same: a text would be searched for it once more.
+    words = {_pattern(phrase or word, whole=bool(phrase)): None for phrase, word in _SEARCHED.findall(_folded(search))}
+    return Wanted(spec, search, [re.compile(word) for word in words], chosen, order, page)
 
 
 def _no_choice(name, choices):
@@ -157,7 +162,24 @@ def _rank(value, descending):
 
 def _folded(text):
     """The same for full and half width, capitals and small letters."""
-    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    if text.isascii():
+        return text.lower()
+    return "".join(unicodedata.normalize("NFKC", text[begin:end]).casefold() for begin, end in _pieces(text))
+
+
+def _pieces(text):
+    """Where to cut a text so that each piece is folded as it would be in the whole; a hostile one is cut even so."""
+    begin = 0
+    while begin < len(text):
+        end = begin + FOLDED_AT_ONCE
+        while end < min(len(text), begin + 2 * FOLDED_AT_ONCE) and _joins(text[end]):
+            end += 1
+        yield begin, min(end, len(text))
+        begin = end
+
+
+def _joins(char):
+    return char in _JOINING or unicodedata.category(char)[0] == "M"
 
 
 # What stands between quotation marks as one, or a word.
@@ -168,45 +190,68 @@ _LATIN = "0-9a-z_\u00df-\u024f"
 def _pattern(word, whole=False):
     """Finds a folded word in folded text, in hiragana as in katakana. (To fold texts that far would take ten times as
     long as to look for both.) ``whole``: not as a part of a longer word in Latin letters, or of a longer time as in 11:23."""
-    begins = rf"(?<![{_LATIN}])(?<!\d:)" if whole and re.match(f"[{_LATIN}]", word) else ""
-    ends = rf"(?![{_LATIN}])(?!:\d)" if whole and re.search(f"[{_LATIN}]$", word) else ""
     kana = word.translate(_TO_KATAKANA), word.translate(_TO_HIRAGANA)
     letters = "".join(re.escape(one) if one == other else f"[{one}{other}]" for one, other in zip(*kana))
-    return re.compile(begins + letters + ends)
+    # What stands before it is looked at last: a pattern that begins with a letter is found in a fraction of the time.
+    begins = rf"(?<![{_LATIN}]{letters})(?<!\d:{letters})" if whole and re.match(f"[{_LATIN}]", word) else ""
+    ends = rf"(?![{_LATIN}])(?!:\d)" if whole and re.search(f"[{_LATIN}]$", word) else ""
+    return letters + begins + ends
 
 
 def marker(words):
-    """A function that takes a text to its parts, ``[(part, whether it is one of the words)]``, which together are the text.
-    One serves a whole page: in between others have their turn."""
+    """A function that takes a text to its parts, ``[(part, whether it is one of the words)]``, which together are the text;
+    at most ``MARKS_MAX`` are. One serves a whole page: in between others have their turn."""
     turn = db.Turn()
+    # Many side by side are one; at one place the longest.
+    of_words = re.compile(f"(?:{'|'.join(sorted((word.pattern for word in words), key=len, reverse=True))})+")
+    longest = max((len(word.pattern) for word in words), default=0)
 
     def mark(text):
         turn.pass_on()
-        if not words:
-            return [(text, False)] if text else []
-        folded, spans = _spelled_out(text, turn)
-        hit = bytearray(len(text))
-        for word in words:
-            for found in word.finditer(folded):
-                begin, end = spans[found.start()][0], spans[found.end() - 1][1]
-                hit[begin:end] = b"\1" * (end - begin)
-        edges = [n for n in range(len(text)) if n == 0 or hit[n] != hit[n - 1]]
-        if len(edges) > 2 * MARKS_MAX:
-            edges = edges[:2 * MARKS_MAX - bool(hit[edges[2 * MARKS_MAX - 1]])]  # the last part is not a marked one
-        return [(text[begin:end], bool(hit[begin])) for begin, end in zip(edges, [*edges[1:], len(text)])]
+        parts, at = [], 0
+        for begin, end in _marks(of_words, longest, text[:MARKED_CHARACTERS_MAX], turn) if words else ():
+            parts += [(text[at:begin], False), (text[begin:end], True)]
+            at = end
+        return [part for part in (*parts, (text[at:], False)) if part[0]]
     return mark
+
+
+def _marks(pattern, longest, text, turn):
+    """``[[begin, end]]`` of what the pattern finds, in order; what overlaps or touches is one."""
+    folded, spans = _spelled_out(text, turn)
+    marks, at = [], 0
+    while found := pattern.search(folded, at):
+        turn.pass_on()
+        at = max(found.start() + 1, found.end() - longest)  # another word may begin within the last one
+        begin, end = spans[found.start()][0], spans[found.end() - 1][1]
+        if marks and begin <= marks[-1][1]:
+            marks[-1][1] = max(end, marks[-1][1])
+        elif len(marks) == MARKS_MAX:
+            break
+        else:
+            marks.append([begin, end])
+    return marks
 
 
 def _spelled_out(text, turn):
     """The folded text, and for each of its characters where in ``text`` that which it comes from begins and ends."""
-    if text.isascii():
-        return _folded(text), [(n, n + 1) for n in range(len(text))]
     folded, spans = [], []
-    begins = [n for n, char in enumerate(text) if n == 0 or not (char in _JOINING or unicodedata.combining(char))]
-    for begin, end in zip(begins, [*begins[1:], len(text)]):
-        if begin % 256 == 0:
-            turn.pass_on()
-        part = _folded(text[begin:end])
-        folded.append(part)
-        spans += [(begin, end)] * len(part)
+    for begin, end in _pieces(text):
+        turn.pass_on()
+        piece = _folded(text[begin:end])
+        if text.isascii() or piece == text[begin:end] and not any(map(_joins, piece)):  # ten times as fast
+            folded.append(piece)
+            spans += zip(range(begin, end), range(begin + 1, end + 1))
+            continue
+        while begin < end:
+            behind = begin + 1
+            while behind < min(end, begin + JOINED_MAX) and _joins(text[behind]):
+                behind += 1
+            part = _folded_part(text[begin:behind])
+            folded.append(part)
+            spans += [(begin, behind)] * len(part)
+            begin = behind
     return "".join(folded), spans
+
+
+_folded_part = functools.lru_cache(4096)(_folded)

@@ -24,7 +24,8 @@ FORMULAS = {
          "the unit; positive: more common in positive comments",
     "groups": "Jaccard's index of the sets of words (pairs of characters in Japanese) at 0.65 and above with the "
               "group's first text; of questions and requests 0.6",
-    "spam": "the same text five times or more, at most one author for three copies",
+    "voices": "different authors, and each comment whose author is not known; what most voices say comes first",
+    "spam": "what says the same five times or more, at most one author for three comments; last in its list",
 }
 _LATIN_WORD = re.compile("[a-z\u00df-\u00f6\u00f8-\u024f][a-z\u00df-\u00f6\u00f8-\u024f']*")
 

@@ -17,9 +17,10 @@ from .words import LABELS, Words
 FEW = 30                        # fewer scored comments than this: say that the figures are shaky
 GROUPS_MAX = 8
 GROUP_COMMENTS_MIN = 3
+ASKED_VOICES_MIN = 3            # to be in the first sentence
 ASKS_MAX = 6
 MOMENTS_MAX = 10
-MOMENT_COMMENTS_MIN = 2
+MOMENT_VOICES_MIN = 2
 # An emotion 'above all': held by so many scored comments; the second also by half as many as the first.
 EMOTION_COMMENTS_MIN = 3
 EMOTION_SHARE_MIN = 0.05
@@ -52,13 +53,13 @@ class Report:
         ``asks.find`` found; ``named``: what ``moments.named`` found."""
         self.analysed += 1
         self._count(comment, scored, asked)
+        author = None if comment.author is None else self.authors.setdefault(comment.author, len(self.authors))
         key = sayings.fingerprint(comment.text)
         saying = self.sayings.get(key)
         if saying is None:
-            saying = self.sayings[key] = self._new_saying(comment, scored, keywords, asked)
-        author = None if comment.author is None else self.authors.setdefault(comment.author, len(self.authors))
+            saying = self.sayings[key] = self._new_saying(comment, scored, keywords, asked, author)
         saying.repeat(comment.likes, author)
-        self.moments.add(named, scored.score, saying, comment.likes)
+        self.moments.add(named, scored.score, saying, comment.likes, author)
 
     def _count(self, comment, scored, asked):
         self.languages[scored.language, scored.label] += 1
@@ -78,12 +79,12 @@ class Report:
         if scored.emotion:
             self.emotions[scored.emotion, scored.label] += 1
 
-    def _new_saying(self, comment, scored, keywords, asked):
+    def _new_saying(self, comment, scored, keywords, asked, author):
         bare = groups.plain(comment.text)
         if scored.label:
             words = keywords(comment.text, scored.language)
-            self.words.add(scored.language, scored.label, words)
-            self.pairs.add(scored.language, scored.label, figures.pairs(bare, words))
+            self.words.add(scored.language, scored.label, words, author)
+            self.pairs.add(scored.language, scored.label, figures.pairs(bare, words), author)
         return sayings.Saying(comment, scored, groups.features_of(bare), asked, self.analysed)
 
     @cached_property
@@ -111,7 +112,7 @@ class Report:
             "histogram": histogram(self.scores),
             "keywords": self.words.keywords(),
             "examples": {label: sayings.strongest(self.sayings.values(), label) for label in ("positive", "negative")},
-            "times": self.moments.table(MOMENT_COMMENTS_MIN, MOMENTS_MAX),
+            "times": self.moments.table(MOMENT_VOICES_MIN, MOMENTS_MAX),
             "groups": [one for one in self._groups
                        if one["count"] >= GROUP_COMMENTS_MIN][:GROUPS_MAX],
             "asks": {kind: {"comments": self.asking[kind], "top": self._asked[kind][:ASKS_MAX]}
@@ -122,11 +123,14 @@ class Report:
         }
 
     def _asked_most(self):
-        """What so many ask that it belongs into the first sentence, or None."""
-        top = max((one for found in self._asked.values() for one in found), key=lambda one: one["count"], default=None)
-        if top is None or top["count"] < GROUP_COMMENTS_MIN:
+        """What so many people ask that it belongs into the first sentence, or None: ``count`` comments by ``people``
+        (None where some are not known); ``tied``: as many ask something else. Spam never is."""
+        found = [one for found in self._asked.values() for one in found if not one["spam"]]
+        top = max(found, key=lambda one: one["voices"], default=None)
+        if top is None or top["voices"] < ASKED_VOICES_MIN:
             return None
-        return {name: top[name] for name in ("text", "language", "count")}
+        return {**{name: top[name] for name in ("text", "language", "count")}, "people": top["authors"],
+                "tied": [one["voices"] for one in found].count(top["voices"]) > 1}
 
     def statistics(self, result):
         """More than a page can show, for people who go on calculating; see ``figures.statistics``."""
@@ -175,24 +179,36 @@ class Report:
 
 
 def headline(counts):
-    """The report in one code with its two figures."""
+    """The report in one code with its two figures, true in words whatever the counts are. In this order:
+
+    - ``nothing_scored``: there is nothing to say anything of.
+    - ``mostly_neutral``: more than half are neutral, whatever the rest says.
+    - ``mixed``: the two sides are less than a tenth of all apart, even if one is a little more than half. About half
+      are neutral at most, so each side is about a fifth at least: there are two.
+    - ``mostly_positive``, ``mostly_negative``: more than half are on this side.
+    - ``more_positive``, ``more_negative``: there is more of one side than of the other, of which there may be none; how
+      many are neutral it does not say.
+
+    More than half is so in whole percent too, as the page says it: 501 of 1,001 would read 'mostly: 50%'."""
     scored = sum(counts.values())
     if not scored:
         return {"code": "nothing_scored", "count": 0, "of": 0}
-    label = max(LABELS, key=lambda one: counts[one])
-    if counts[label] * 2 >= scored:
-        return {"code": f"mostly_{label}", "count": counts[label], "of": scored}
+    mostly = [label for label in LABELS if counts[label] * 200 > scored * 101]
     side = "positive" if counts["positive"] >= counts["negative"] else "negative"
+    if mostly == ["neutral"]:
+        return {"code": "mostly_neutral", "count": counts["neutral"], "of": scored}
     if abs(counts["positive"] - counts["negative"]) * 10 < scored:
         return {"code": "mixed", "count": counts[side], "of": scored}
-    return {"code": f"more_{side}", "count": counts[side], "of": scored}
+    return {"code": f"mostly_{side}" if mostly else f"more_{side}", "count": counts[side], "of": scored}
 
 
 def _above_all(emotions):
-    """The one or two emotions that prevail among the comments that show one."""
+    """The one or two emotions that prevail among the comments that show one: none that as many do as another, unless
+    just these two."""
     shown = [one for one in emotions if one["emotion"] != "neutral" and one["count"] >= EMOTION_COMMENTS_MIN
-             and one["share"] >= EMOTION_SHARE_MIN][:2]
-    return [one["emotion"] for one in shown if one["count"] * 2 >= shown[0]["count"]]
+             and one["share"] >= EMOTION_SHARE_MIN]
+    behind = shown[2]["count"] if len(shown) > 2 else 0
+    return [one["emotion"] for one in shown[:2] if one["count"] * 2 >= shown[0]["count"] and one["count"] > behind]
 
 
 def histogram(scores):

@@ -3,7 +3,7 @@ import math
 
 LABELS = ("positive", "neutral", "negative")
 KEYWORDS_MAX = 12
-HELD_MAX = 60_000               # beyond it rare words are forgotten, so that a hostile file cannot fill the memory
+HELD_MAX = 60_000               # beyond it the rarer half is forgotten: a hostile file cannot fill the memory
 WORD_CHARACTERS_MAX = 40
 KEYWORD_Z_MIN = 1.0             # a word worth showing; nothing is claimed to be proven
 KEYWORD_COMMENTS_MIN = 2, 3      # among few comments, and among many
@@ -12,31 +12,37 @@ PRIOR_COMMENTS = 100
 
 
 class Words:
-    """``add`` the words of one comment after another; then ask. A comment is the unit: a word said ten
-    times by one person counts once."""
+    """``add`` the words of one comment after another; then ask. A comment is the unit: a word said ten times in
+    it counts once, and so does one that one ``author`` alone goes on saying."""
 
     def __init__(self):
-        self.words = {}         # (language, word) → comments with it, by label
+        self.words = {}         # (language, word) → comments with it, by label, and the last one's author
         self.voices = {}        # language → comments, by label
 
-    def add(self, language, label, words):
+    def add(self, language, label, words, author=None):
         column = LABELS.index(label)
         self.voices.setdefault(language, [0, 0, 0])[column] += 1
         for word in dict.fromkeys(words):
-            if len(word) <= WORD_CHARACTERS_MAX:
-                counts = self.words.get((language, word))
-                if counts is None:
-                    counts = self.words[language, word] = [0, 0, 0]
+            if len(word) > WORD_CHARACTERS_MAX:
+                continue
+            counts = self.words.get((language, word))
+            if counts is None:
+                counts = self.words[language, word] = [0, 0, 0, None]
+            if author is None or author != counts[3]:
                 counts[column] += 1
-        floor = 1
-        while len(self.words) > HELD_MAX:
-            self.words = {word: by for word, by in self.words.items() if by[0] + by[1] + by[2] > floor}
-            floor += 1
+                counts[3] = author
+        if len(self.words) > HELD_MAX:
+            self._forget()
+
+    def _forget(self):
+        """Half of them, so that it takes as many new words until the next time, however common those that stay are."""
+        common = sorted(self.words.items(), key=lambda one: -sum(one[1][:3]))
+        self.words = dict(common[:HELD_MAX // 2])
 
     def keywords(self):
         """Words that set one side apart, the clearest first; see ``log_odds``."""
         found = {"positive": [], "negative": []}
-        for (language, word), by in self.words.items():
+        for (language, word), (*by, _) in self.words.items():
             z = log_odds(by, self.voices[language])
             side = "positive" if z > 0 else "negative"
             here = by[LABELS.index(side)]
@@ -50,9 +56,9 @@ class Words:
     def table(self, most):
         """The ``most`` common words with their comments by label; ``z``: positive where they are more
         common in positive comments."""
-        ranked = sorted(self.words.items(), key=lambda one: (-sum(one[1]), one[0]))[:most]
+        ranked = sorted(self.words.items(), key=lambda one: (-sum(one[1][:3]), one[0]))[:most]
         return [{"word": word, "language": language, "comments": sum(by), **dict(zip(LABELS, by)),
-                 "z": round(log_odds(by, self.voices[language]), 2)} for (language, word), by in ranked]
+                 "z": round(log_odds(by, self.voices[language]), 2)} for (language, word), (*by, _) in ranked]
 
 
 def log_odds(by, voices):
