@@ -116,7 +116,8 @@ _SLANG = frozenset(
     "asf yo yoo homie fam dope dank noob noobs nerf nerfed jumpscare meme memes blimey crikey bollocks innit congrats "
     "congratz grats letsgo lessgo iconic nostalgia nostalgic tutorial tutorials playlist remix lyrics sellout scammer "
     "earworm cliffhanger relatable wholesome demonetized roblox minecraft fortnite pokemon mrbeast pewdiepie drake eminem "
-    "kanye beyonce rihanna adele messi ronaldo neymar lebron shrek naruto goku zelda mario gta".split())
+    "kawaii sugoi baka senpai waifu otaku kanye beyonce rihanna adele "
+    "messi ronaldo neymar lebron shrek naruto goku zelda mario gta".split())
 # As names are written: MrBeast, iPhone, NASA; Taylor Swift.
 _NAME = re.compile("[A-Za-z]*[a-z][A-Z][A-Za-z]*|[A-Z]{2,4}s?")
 _CAPITALISED = re.compile("[A-Z][a-z']+")
