@@ -105,7 +105,8 @@ def test_the_cap_counts_replies_too_and_says_how_many_there_are_beyond_it(fake):
     assert len(texts(found)) == 250 and fake.requests == {"videos": 1, "commentThreads": 1}
     assert found.notes == [{"code": "capped", "count": 750}] and found.coverage["replies_missing"] == 0
     found = fetched(Job(fake), cap=50, replies=False)
-    assert len(texts(found)) == 50 and found.notes == [{"code": "capped", "count": None}]
+    assert len(texts(found)) == 50
+    assert found.notes == [{"code": "replies_left_out", "count": None}, {"code": "capped", "count": None}]
 
 
 def test_a_cap_that_is_just_enough_is_no_cap(fake):
@@ -396,6 +397,31 @@ def test_no_comments_yet_is_its_own_answer(fake, live):
     assert refused.code == "NO_COMMENTS" and ("live chat" in refused.message["en"]) == (live == "live")
 
 
+@pytest.mark.parametrize("pages", [1, 5])
+def test_nothing_is_not_remembered_for_another_try(fake, pages):
+    fake.videos[ID] = Video(reported=0)
+    fake.pages["commentThreads"] = {f"t{n}" if n else None: answer({"items": [], **({"nextPageToken": f"t{n + 1}"}
+                                    if n + 1 < pages else {})}) for n in range(pages)}
+    first = Job(fake)
+    assert refusal(first).code == "NO_COMMENTS"
+    fake.pages.clear()
+    fake.videos[ID].threads = threads(5)
+    again = Job(fake, steps=first.steps)
+    assert len(texts(fetched(again))) == 5 and fake.requests["videos"] == 1
+
+
+def test_comments_that_are_counted_and_not_given_are_not_said_not_to_be(fake):
+    fake.videos[ID] = Video(reported=1_500)
+    refused = refusal(Job(fake))
+    assert refused.code == "NO_COMMENTS" and "1,500" in refused.message["en"] and "1,500" in refused.message["ja"]
+    assert "Nobody" not in refused.message["en"]
+
+
+def test_replies_that_were_not_wanted_are_said_to_be_left_out(fake):
+    fake.videos[ID] = Video([thread("a", replies=3)])
+    assert fetched(Job(fake), replies=False).notes == [{"code": "replies_left_out", "count": None}]
+
+
 def test_the_chat_of_a_live_video_is_not_among_its_comments_and_that_is_said(fake):
     fake.videos[ID] = Video(threads(1), live="upcoming")
     assert fetched(Job(fake)).notes == [{"code": "live_chat_left_out", "count": None}]
@@ -462,6 +488,7 @@ def test_over_a_limit_nothing_is_sent_and_what_there_is_makes_a_report(fake, lim
     job = Job(fake, allowed=2, limit=limit)
     found = fetched(job)
     assert (len(texts(found)), found.coverage["stopped"], job.exhausted) == (100, why, 0)
+    assert found.coverage["retry_at"] == UNTIL
 
 
 @pytest.mark.parametrize("name", PASSING)

@@ -75,6 +75,14 @@ class _TooLarge(Exception):
     """A page of more bytes than are read."""
 
 
+class _Empty(Exception):
+    """A page without comments, which is no step: whoever tries again asks again."""
+
+    def __init__(self, page):
+        self.page = page
+        super().__init__()
+
+
 @dataclass
 class Fetched:
     """``video``: facts for the report; ``threads``: in the API's own shape, authors hashed; ``coverage`` and ``notes``:
@@ -103,7 +111,7 @@ def fetch(job: JobContext, video: str, *, cap: int, order: str, replies: bool, o
         on_progress(facts["title"], kept.count, max(goal, kept.count))
     tell()
     api.tell = tell
-    stopped, more = None, False
+    stopped, retry_at, more = None, None, False
     try:
         for more in api.threads(order, kept):
             tell()
@@ -113,7 +121,7 @@ def fetch(job: JobContext, video: str, *, cap: int, order: str, replies: bool, o
     except Ended as ended:
         if not kept.count:
             raise ended.refusal from None
-        stopped = ended.why
+        stopped, retry_at = ended.why, ended.refusal.facts.get("retry_at")
     stopped = stopped or ("repeated_page" if api.went_in_circles else None)
     if not kept.count:
         raise _nothing_said(facts)
@@ -122,6 +130,7 @@ def fetch(job: JobContext, video: str, *, cap: int, order: str, replies: bool, o
         "reported": facts["comments"], "replies_missing": kept.missing if replies and kept.room else 0,
         "partial": stopped is not None, "stopped": stopped, "units": units,
         "fetched_at": min((facts["fetched_at"], *kept.fetched_at)),     # of pages that were remembered the oldest
+        **({"retry_at": retry_at} if retry_at else {}),
     }, _notes(facts, kept, more))
 
 
@@ -133,6 +142,8 @@ def _notes(facts, kept, more):
     notes = []
     if facts["live"]:
         notes.append({"code": "live_chat_left_out", "count": None})
+    if not kept.with_replies:
+        notes.append({"code": "replies_left_out", "count": None})
     reported = facts["comments"]
     if not kept.room and (more or kept.cut or (reported or 0) > kept.cap):
         # Without replies it is not known how many of the reported ones were wanted.
@@ -293,9 +304,15 @@ class _Api:
                 self.tell()
                 parts.extend(self._split(answer, cost, about.get("parentId"), kept.with_replies))
                 self.tell()
+            if not parts[0]["comments"]:
+                raise _Empty(parts[0])
             return parts[min(n, len(parts) - 1)]
         while True:
-            stored = self._job.step(f"{name} {n}" if n else name, part)
+            try:
+                stored = self._job.step(f"{name} {n}" if n else name, part)
+            except _Empty as empty:
+                yield empty.page
+                return
             yield stored
             n += 1
             if n >= stored["parts"]:
@@ -491,7 +508,13 @@ def _disabled(facts):
 
 
 def _nothing_said(facts):
-    english, japanese = ("Nobody has commented on this video yet.", "この動画には、まだコメントがありません。")
+    if counted := facts["comments"]:
+        english, japanese = (f"YouTube counts {counted:,} comments on this video but gives out none of them: they may be "
+                             "deleted, hidden or still unchecked.",
+                             f"YouTubeによるとこの動画のコメントは{counted:,}件ですが、1件も取得できませんでした。削除・非表示・確認待ちの"
+                             "可能性があります。")
+    else:
+        english, japanese = "Nobody has commented on this video yet.", "この動画には、まだコメントがありません。"
     if facts["live"]:
         english += " What is written in a live chat is not among the comments."
         japanese += "ライブチャットの発言はコメントに含まれません。"
