@@ -79,6 +79,19 @@ def test_a_search_needs_every_word_and_knows_no_case_width_or_kana(file, typed, 
     assert (page.total, page.matched) == (4, len(places))
 
 
+@pytest.mark.parametrize("text, typed, marked", [
+    ("I don’t know", "don't", "don’t"), ("I don't know", "don’t", "don't"), ("so ❤️!", "❤", "❤️"), ("so ❤!", "❤️", "❤"),
+    ("İstanbul!", "istanbul", "İstanbul"), ("istanbul", "İSTANBUL", "istanbul"), ("a cats paw", "“cat”", None),
+    ("the ‘cat’", "“the 'cat'”", "the ‘cat’"),
+])
+def test_what_a_phone_writes_and_what_a_keyboard_does_is_the_same(file, text, typed, marked):
+    page = found(file([{"text": text}]), q=typed)
+    assert page.matched == (marked is not None)
+    if marked:
+        wanted = stored.wanted(SPEC, MultiDict({"q": typed}))
+        assert [part for part, is_word in stored.marker(wanted.words)(text) if is_word] == [marked]
+
+
 @pytest.mark.parametrize("asked, places", [
     ({"label": "good"}, [0]), ({"label": "-"}, [2, 3]), ({"reply": "true"}, [1, 3]), ({"reply": "false", "label": "-"}, [2]),
     ({"label": ""}, [0, 1, 2, 3]), ({"likes": "3", "utm_source": "x"}, [0, 1, 2, 3]), ({"reply": "true", "q": "ガッツ"}, [1, 3]),

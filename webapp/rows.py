@@ -160,11 +160,18 @@ def _rank(value, descending):
 
 # -------------------------------------------------------------------------------------------- words
 
+# What a phone writes and what a keyboard does; how an emoji is drawn; what is left of a Turkish capital.
+_ALIKE = (("’", "'"), ("‘", "'"), ("ʼ", "'"), ("“", '"'), ("”", '"'), ("\ufe0f", ""), ("\ufe0e", ""), ("i\u0307", "i"))
+
+
 def _folded(text):
-    """The same for full and half width, capitals and small letters."""
+    """The same for full and half width, capitals and small letters, curly and straight quotation marks."""
     if text.isascii():
         return text.lower()
-    return "".join(unicodedata.normalize("NFKC", text[begin:end]).casefold() for begin, end in _pieces(text))
+    folded = "".join(unicodedata.normalize("NFKC", text[begin:end]).casefold() for begin, end in _pieces(text))
+    for one, other in _ALIKE:
+        folded = folded.replace(one, other)
+    return folded
 
 
 def _pieces(text):

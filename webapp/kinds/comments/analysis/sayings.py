@@ -140,7 +140,7 @@ def strongest(sayings, label):
         chosen.append(one)
         ranked = [other for other in ranked if not _alike(one, other)]
     return [{"text": one.text, "score": round(one.score, 3), "emotion": one.emotion, "likes": one.likes,
-             "language": one.language} for one in chosen]
+             "count": one.count, "language": one.language} for one in chosen]
 
 
 def _rank(saying):
