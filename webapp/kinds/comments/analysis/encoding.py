@@ -10,6 +10,8 @@ from .refusals import Unreadable, unsupported
 
 CHUNK_BYTES = 1 << 20
 SAMPLE_BYTES = 8_000
+WORD_BYTES = 40             # that are looked at before the first byte that is not ASCII
+_WORD = bytes(range(0x30, 0x80))
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _CONTROLS = re.compile(rb"[\0-\x08\x0e-\x1f]")
@@ -20,8 +22,6 @@ def encoding_of(path, head):
     UTF-16 and UTF-32 and the escapes of ISO-2022-JP; then UTF-8, a few broken characters allowed; then, of the code
     pages of the world, the one in which the file would be the most usual text, if it is by far. Raises
     ``Unreadable``."""
-    if len(set(head)) == 1 and head[0] > 0x7f:
-        raise _not_told()
     valid = _decodes(path, "utf-8")
     name = (next((name for mark, name in _MARKS if head.startswith(mark)), None) or _utf32(head)
             or _utf16(head, valid))
@@ -36,11 +36,13 @@ def encoding_of(path, head):
     if valid:
         return "utf-8", "strict"
     sample = _sample(path)
-    text = re.sub(r"[\0-\x7f]", "", sample.decode("utf-8", "replace"))
-    if len(text) >= 10 * text.count("\ufffd"):
+    text = re.sub(r"[\0-\x7f]", "", codecs.getincrementaldecoder("utf-8")("replace").decode(sample))
+    if text and len(text) >= 10 * text.count("\ufffd"):
         return "utf-8", "replace"       # a few broken characters in a good file, or one cut in two
     if len(_CONTROLS.findall(head)) > len(head) / 100:
         raise unsupported({"en": "a binary file", "ja": "バイナリファイル"})
+    if len(set(sample)) == 1 and len(sample) > 3:       # one byte again and again: no word
+        raise _not_told()
     return _likeliest(path, sample), "strict"
 
 
@@ -71,8 +73,9 @@ def _sample(path):
     words, left = {}, SAMPLE_BYTES
     with open(path, "rb") as file:
         while left > 0 and (chunk := file.read(CHUNK_BYTES)):
-            for found in re.finditer(rb"[0-\x7f]{0,40}[\x80-\xff][^\0-/]*", chunk):
-                word = found[0][:left]
+            for found in re.finditer(rb"[\x80-\xff][^\0-/]*", chunk):
+                before = chunk[max(0, found.start() - WORD_BYTES):found.start()]
+                word = (before[len(before.rstrip(_WORD)):] + found[0])[:left]
                 if word not in words:
                     words[word] = True
                     left -= len(word) + 1
@@ -109,7 +112,7 @@ def _utf16(head, is_utf8):
 
 def _is_noise(text):
     """Whether more than one in fifty characters is one that no text has; new emoji may not be known yet."""
-    return sum(unicodedata.category(one) in ("Cc", "Cn", "Co", "Cs") and one not in "\t\n\r\v\f\x85\0" or one == "\ufffd"
+    return sum(one == "\ufffd" or one not in "\t\n\r\v\f\x85\0" and unicodedata.category(one) in ("Cc", "Cn", "Co", "Cs")
                for one in text) > len(text) / 50
 
 
@@ -134,7 +137,7 @@ _ODD = [(bits, re.compile(pattern)) for bits, pattern in (
     (6, "(?<=\\w)[„‘«¿¡‹‚]|[”»›](?=\\w)"),      # quotes that open behind a word, or close before one
     (4, "(?<=\\w)“|(?<!\\w)’"),
     (6, "(?<=[^\\W\\d_])[^\\w\\s\0-\x7f’´·…—](?=[^\\W\\d_])"),
-    (3, "[£€](?!\\d)"),
+    (3, "[£€](?!\\d)"), (5, "œ(?!u)"),
     (6, "(?<![｡-ﾟ])[｡-ﾟ](?![｡-ﾟ])"),
 )]
 
@@ -146,14 +149,13 @@ def _likeliest(path, sample):
         text = sample.decode(name, "replace")
         odd = sum(bits * len(pattern.findall(text)) for bits, pattern in _ODD)
         found.append((bits + odd + min(_bits(text, language) for language in languages), place, name, text))
-    whole = (one for one in sorted(found) if _decodes(path, one[2]))
-    bits, _, name, text = next(whole, (0, 0, "", ""))
+    found.sort()
+    bits, _, name, text = next((one for one in found if _decodes(path, one[2])), (0, 0, "", ""))
     foreign = re.sub(r"[\0-\x7f]", "", text)
     usual = len(foreign) * (BYTE_BITS_MAX if len(text) == len(sample) else BITS_MAX)
     if not name or bits > usual + _ASCII_BITS * len(re.findall(r"[!-\x7f]", text)):
         raise _not_told()
-    other = next((one for one in whole if one[3] != text), None)
-    if other and other[0] < bits + NEEDED_BITS:
+    if any(one[3] != text and one[0] < bits + NEEDED_BITS and _decodes(path, one[2]) for one in found):
         raise _not_told()
     return name
 
