@@ -158,6 +158,24 @@ def test_broken_json_is_refused_with_its_line(tmp_path, content, line):
     assert (error.code, error.facts) == ("INVALID_JSON", {"line": line})
 
 
+def test_broken_json_of_one_line_says_at_which_character(tmp_path):
+    long = '[' + '{"text": "words"}, ' * 50_000
+    for content, character in (('[{"text": "a"},{"text": "b', "25"), (long + "oops]", f"{len(long) + 1:,}")):
+        error = refusal(tmp_path, content, "x.json")
+        assert f"line 1, character {character}." in error.message["en"] and f"{character}文字目" in error.message["ja"]
+
+
+def test_a_table_that_is_called_json_is_read(tmp_path):
+    assert texts(tmp_path, "author,text\nA,ok\n", "x.json") == ["ok"]
+
+
+@pytest.mark.parametrize("content, name, all_empty", [("{}", "x.json", False), ("[]", "x.json", False), ("5", "x.json", False),
+                                                      ("text,likes\n", "x.csv", False), ("text,likes\n,3\n", "x.csv", True)])
+def test_only_entries_that_are_there_are_called_empty(tmp_path, content, name, all_empty):
+    error = refusal(tmp_path, content, name)
+    assert error.code == "NO_COMMENTS" and ("empty" in error.message["en"]) == ("空" in error.message["ja"]) == all_empty
+
+
 @pytest.mark.parametrize("content, line, en, ja", [
     ('[{"text": "x"},\n{"text": "y", "a": ' + "[" * 5_000 + "]" * 5_000 + "}]", 2, "nested too deeply", "入れ子が深すぎ"),
     ('{"a":' * 100_000 + "1" + "}" * 100_000, 1, "nested too deeply", "入れ子が深すぎ"),
@@ -216,7 +234,7 @@ def test_awkward_tables_give_their_comments(tmp_path, content, expected):
 
 @pytest.mark.parametrize("content, headers", [
     ("id,score\n1,3\n2,5\n", ["id", "score"]),
-    ("名前,自由記述\n太郎,とても面白い動画だったのでまた見たいです\n", ["名前", "自由記述"]),
+    ("名前,備考\n太郎,とても面白い動画だったのでまた見たいです\n", ["名前", "備考"]),
     ("id,when\n", ["id", "when"]),
 ])
 def test_a_table_without_comments_names_its_columns(tmp_path, content, headers):

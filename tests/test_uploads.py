@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import plistlib
+import random
 import re
 import time
 import zipfile
@@ -122,6 +123,13 @@ def test_the_answer_of_a_shop_in_a_column_called_reply_makes_no_reply_of_a_revie
     assert [one.is_reply for one in read(tmp_path, content, "x.csv")[0]] == [None, None, True]
 
 
+@pytest.mark.parametrize("key", ["id", "cid"])
+def test_an_id_that_is_the_videos_or_the_writers_makes_no_comment_a_repeated_one(tmp_path, key):
+    said = [*({key: "dQw4w9WgXcQ", "text": f"comment {n}"} for n in range(6)), {key: "dQw4w9WgXcQ", "text": "comment 1", "author": "x"}]
+    found, reading = read(tmp_path, json.dumps([*said, said[2]]), "x.json")
+    assert [one.text for one in found] == [one["text"] for one in said] and reading.counts["repeated"] == 1
+
+
 # --- the YouTube Data API -----------------------------------------------------------------------
 
 def api_comment(identifier, text, **more):
@@ -236,7 +244,8 @@ def test_a_table_of_any_office_program_is_the_same_table(tmp_path, content, name
 
 @pytest.mark.parametrize("header", [
     "本文", "コメント内容", "コメントの内容", "コメント（任意）", "ご意見・ご感想", "Comment", "Review", "Comments", "Comment Text",
-    "Comment text (original)", "snippet.topLevelComment.snippet.textOriginal", "Feedback", "ＣＯＭＭＥＮＴ"])
+    "Comment text (original)", "snippet.topLevelComment.snippet.textOriginal", "Feedback", "ＣＯＭＭＥＮＴ",
+    "自由記述", "回答", "発言", "ご意見・ご要望をお聞かせください", "Kommentar", "Texte", "Response", "Answer", "Mensaje", "Комментарий", "댓글", "评论"])
 def test_the_comments_column_is_known_by_many_names(tmp_path, header):
     content = table([["id", "title", header, "likes"], [1, "The video", "nice one here", 2], [2, "The video", "another", 3]])
     assert texts(tmp_path, content, "x.csv") == ["nice one here", "another"]
@@ -328,6 +337,37 @@ def test_likes_as_pages_and_spreadsheets_write_them(given, meant):
     assert likes_of(given) == meant
 
 
+HEADER = "author,text,date,likes"
+
+
+@pytest.mark.parametrize("rows, expected", [
+    (["A,Well, I hate this, never again,2024-01-02,3", "B,ok,,1"], [("Well, I hate this, never again", 3), ("ok", 1)]),
+    (["A,a, b,,", "B,ok,,1,,"], [("a, b", None), ("ok", 1)]), (["A,a,2024-01-02,3,,"], [("a", 3)])])
+def test_commas_that_nobody_quoted_belong_to_the_comment(tmp_path, rows, expected):
+    found, reading = read(tmp_path, "\n".join([HEADER, *rows]), "x.csv")
+    assert [(one.text, one.likes) for one in found] == expected and not reading.counts["uneven"]
+
+
+def test_rows_too_wide_whose_comment_cannot_be_told_are_counted(tmp_path):
+    found, reading = read(tmp_path, f"{HEADER}\nA,Well, never,2024-01-02,many\nB,ok,,1\n", "x.csv")
+    assert [one.text for one in found] == ["Well", "ok"] and reading.counts["uneven"] == 1
+
+
+@pytest.mark.parametrize("content, expected", [
+    ('author,text,likes\nA,"He said \\"hi\\", ok",3\nB,"end \\"x\\"",4\n', ['He said "hi", ok', 'end "x"']),
+    ('author,text,likes\nA,"C:\\",3\nB,"x",4\n', ["C:\\", "x"]),
+    ('text,likes\n"' + "x, y " * 100_000 + '",3\n"a, b",4\n', [("x, y " * 2_000), "a, b"]),
+    ("text,language,label,score,emotion,likes\n'=HYPERLINK(1),english,neutral,0,,1\n'so' she said,english,,,,\n",
+     ["=HYPERLINK(1)", "'so' she said"]),
+    ("text,likes\n'=1,3\n", ["'=1"]),
+    ("Timestamp,What did you think?\n2024/1/2 3:04,nice\n2024/1/2 3:04,bad\n", ["nice", "bad"]),
+    ("タイムスタンプ,動画はいかがでしたか？\n2024/1/2 3:04,よかった\n", ["よかった"]),
+    ("Is it good?,well\nthat is one more thing,no\n", ["Is it good?", "that is one more thing"]),
+], ids=["backslash", "path", "long cell", "our export", "others", "form", "フォーム", "a question"])
+def test_tables_of_other_habits_give_the_text_as_it_was_written(tmp_path, content, expected):
+    assert [text.strip() for text in texts(tmp_path, content, "x.csv")] == [text.strip() for text in expected]
+
+
 DAY = 1_704_153_600     # 2024-01-02
 
 
@@ -362,11 +402,53 @@ def test_a_text_in_an_encoding_of_the_world_is_read(tmp_path, encoding, text):
     assert texts(tmp_path, f"{text}\r\nsecond line\r\n", "x.txt", encoding=encoding) == [text, "second line"]
 
 
-@pytest.mark.parametrize("encoding, text", [("gb18030", "这个视频真好看，我喜欢,谢谢"), ("big5", "這個影片真好看"),
-("cp1251", "Привет, отличное видео"),
-                                            ("cp1250", "Zażółć gęślą jaźń"), ("cp437", "Schöne Grüße")])
-def test_an_encoding_that_cannot_be_told_is_refused_and_never_read_as_nonsense(tmp_path, encoding, text):
-    error = refusal(tmp_path, text + "\n", "x.txt", encoding=encoding)
+JA, EN = ["この動画は最高でした", "泣いた、もう一回見る", "音が小さい…", "100点！"], ["I love this", "Not my thing", "10/10", "first"] * 8
+ALPHABETS = [
+    ("cp949", ["정말 좋아요 이 영상", "소리가 너무 작아요", "대박 ㅋㅋㅋ"]), ("gb18030", ["这个视频真好看，我喜欢", "声音太小了", "谢谢分享"]),
+    ("big5", ["這個影片真好看，我喜歡", "聲音太小了", "謝謝分享"]), ("cp1251", ["Привет, отличное видео", "Спасибо!"]),
+    ("koi8_r", ["Привет, отличное видео", "Звук слишком тихий"]), ("cp866", ["Привет, отличное видео", "Звук слишком тихий"]),
+    ("cp1250", ["Zażółć gęślą jaźń", "dziękuję"]), ("cp1250", ["Příliš žluťoučký kůň", "děkuji moc"]),
+    ("cp1250", ["Nagyon jó videó", "őrült, köszönöm"]), ("cp1254", ["Şarkı çok güzel olmuş", "ağladım"]),
+    ("cp1253", ["Πολύ ωραίο βίντεο"]), ("cp1255", ["סרטון מעולה", "תודה רבה"]), ("cp1256", ["فيديو رائع جدا", "شكرا لك"]),
+    ("cp874", ["วิดีโอดีมาก", "ขอบคุณ"]), ("cp850", ["Schöne Grüße", "über alles"]),
+    *((encoding, words) for encoding in ("cp1252", "mac_roman") for words in (
+        ["C’est déjà l’été", "Génial", "où est la suite ?"], ["¿Cuándo sale?", "El niño canta", "¡Qué bonito!"],
+        ["Schöne Grüße", "großartig"], ["Não gostei", "você é demais", "coração"], ["I don’t like", "“Wow”", "well… ok"])),
+]
+JAPANESE_FEW_KANA = [["最高", "神曲", "感動", "最悪"], ["草"] * 30, ["①最高"] * 30, ["山﨑 最高"] * 30, ["ｶﾅ最高"] * 30, ["ｽｺﾞｲ", "ﾔﾊﾞｲ"],
+                     [*EN, "最高"], [*EN, "良い"], ["100点！"] * 100]
+
+
+@pytest.mark.parametrize("encoding, words", [
+    *ALPHABETS, *(("cp932", words) for words in JAPANESE_FEW_KANA), ("euc_jp", ["最高", "神曲", "感動", "最悪"]), ("euc_jp", [*EN, "最高"]),
+    *(("cp1252", [*EN * 15, word]) for word in ("I don’t like", "Café", "niño", "€5", "£5", "voilà", "“so good”", "hey… no", "ÉTÉ")),
+    *(("cp1252", [word]) for word in ("I don’t like", "Café", "niño", "€5", "£5", "© 2024")), ("cp1252", [*EN * 15, "don’t", "£5"]),
+    ("cp1252", ["100°"] * 40), ("mac_roman", ["20° today"]), ("utf-16-le", ["这个视频真好看", "上", "一番上手"]),
+    ("utf-16-be", ["Привет, видео", "上"]), ("utf-16-le", ["음악 좋아요"])])
+def test_an_encoding_is_told_by_the_text_that_it_gives(tmp_path, encoding, words):
+    assert texts(tmp_path, "\n".join(words) + "\n", "x.txt", encoding=encoding) == words
+
+
+@pytest.mark.parametrize("columns", [0, 1, 4])
+@pytest.mark.parametrize("number", ["2024/03/01 00:00:00", "2024-03-01T00:00:00", "00001", "0.000"])
+@pytest.mark.parametrize("encoding, words", [("cp932", JA), ("euc_jp", JA), *ALPHABETS[:3], ("cp1251", ALPHABETS[3][1]),
+                                             ("cp1252", ["Don’t like it", "100°"]), ("utf-16-le", JA)])
+def test_many_zeros_make_no_utf16_of_a_table(tmp_path, encoding, words, number, columns):
+    rows = [["no", "text", *"abcd"[:columns]], *([number, word, *[0] * columns] for word in words * 25)]
+    found, reading = read(tmp_path, table(rows), "x.csv", encoding=encoding)
+    assert [one.text for one in found] == words * 25 and reading.encoding == encoding
+
+
+def noise(*values):
+    chosen = random.Random(1)
+    return bytes(chosen.choice(values) for _ in range(3_000))
+
+
+@pytest.mark.parametrize("content", [
+    noise(*range(128, 256)), noise(*range(128, 256), *range(97, 123), 32), b"\xff\xfe" + noise(*range(256)),
+    *(bytes([one]) * 2_000 for one in (0x80, 0x93, 0xb1, 0xc4, 0xe9, 0xff)), "涙".encode("euc_jp"), "niño".encode("mac_roman")])
+def test_bytes_whose_encoding_cannot_be_told_are_refused_and_never_read_as_nonsense(tmp_path, content):
+    error = refusal(tmp_path, content, "x.txt")
     assert error.code == "BAD_ENCODING" and "UTF-8" in error.message["ja"]
 
 

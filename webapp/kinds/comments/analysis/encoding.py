@@ -1,46 +1,49 @@
 """Which encoding a file's bytes are in."""
 import codecs
+import math
 import re
+import unicodedata
+from collections import Counter
 
+from .letters import ENCODINGS
 from .refusals import Unreadable, unsupported
 
 CHUNK_BYTES = 1 << 20
-SAMPLE_CHARACTERS = 20_000
+SAMPLE_BYTES = 8_000
+WORD_BYTES = 40             # that are looked at before the first byte that is not ASCII
+_WORD = bytes(range(0x30, 0x80))
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-# The standard's EUC-JP lacks the circled numbers and the like of NEC's row 13, which its successor has.
-_JAPANESE = ("cp932", "euc_jp", "euc_jis_2004")
+_CONTROLS = re.compile(rb"[\0-\x08\x0e-\x1f]")
 
 
 def encoding_of(path, head):
-    """``(encoding, errors)``; ``head`` is how the file begins. A byte order mark decides; then zeros in
-    the places of UTF-16 and UTF-32 and the escapes of ISO-2022-JP; then the first of UTF-8, the code
-    pages of Japan, Korea and western Europe that decodes the whole file and looks right. Raises
+    """``(encoding, errors)``; ``head`` is how the file begins. A byte order mark decides; then ASCII as it is in
+    UTF-16 and UTF-32 and the escapes of ISO-2022-JP; then UTF-8, a few broken characters allowed; then, of the code
+    pages of the world, the one in which the file would be the most usual text, if it is by far. Raises
     ``Unreadable``."""
-    valid, _ = _decodes(path, "utf-8")
+    valid = _decodes(path, "utf-8")
     name = (next((name for mark, name in _MARKS if head.startswith(mark)), None) or _utf32(head)
             or _utf16(head, valid))
     if name:
-        return name, "strict" if _decodes(path, name)[0] else "replace"
+        if name.startswith(("utf-16", "utf-32")) and _is_noise(head[:len(head) // 4 * 4].decode(name, "replace")):
+            raise _not_told()
+        return name, "strict" if _decodes(path, name) else "replace"
     if head.isascii() and re.search(rb"\x1b(\$[@B]|\(I)", head):     # begins kanji or half-width kana; valid UTF-8
-        if not _decodes(path, "iso2022_jp_ext")[0]:     # nor could its errors be replaced: it stops at some
+        if not _decodes(path, "iso2022_jp_ext"):     # nor could its errors be replaced: it stops at some
             raise _not_told()
         return "iso2022_jp_ext", "strict"
     if valid:
         return "utf-8", "strict"
-    legacy = [(_japanese(text), -place, name) for place, name in enumerate(_JAPANESE)
-              for ok, text in [_decodes(path, name)] if ok]
-    likely, _, name = max(legacy, default=(0, 0, ""))
-    if likely >= 0.2:
-        return name, "strict"
-    _, sample = _decodes(path, "utf-8", "replace")
-    if len(sample.replace(" ", "")) >= 10 * sample.count("\ufffd"):
+    sample = _sample(path)
+    text = re.sub(r"[\0-\x7f]", "", codecs.getincrementaldecoder("utf-8")("replace").decode(sample))
+    if text and len(text) >= 10 * text.count("\ufffd"):
         return "utf-8", "replace"       # a few broken characters in a good file, or one cut in two
-    if b"\0" in head or len(re.findall(rb"[\x01-\x08\x0e-\x1f]", head)) > len(head) / 100:
+    if len(_CONTROLS.findall(head)) > len(head) / 100:
         raise unsupported({"en": "a binary file", "ja": "バイナリファイル"})
-    if name := _korean(path) or _western(path, head):
-        return name, "strict"
-    raise _not_told()
+    if len(set(sample)) == 1 and len(sample) > 3:       # one byte again and again: no word
+        raise _not_told()
+    return _likeliest(path, sample), "strict"
 
 
 def _not_told():
@@ -51,24 +54,37 @@ def _not_told():
                       "アップロードしてください。")
 
 
-def _decodes(path, encoding, errors="strict"):
-    """Whether the whole file decodes, and its first non-ASCII characters, with a space for what is
-    between."""
-    decoder = codecs.getincrementaldecoder(encoding)(errors)
-    sample = []
-    taken = 0
+def _decodes(path, encoding):
+    """Whether the whole file does."""
+    decoder = codecs.getincrementaldecoder(encoding)()
     with open(path, "rb") as file:
         try:
             while chunk := file.read(CHUNK_BYTES):
-                text = decoder.decode(chunk)
-                if taken < SAMPLE_CHARACTERS and not text.isascii():
-                    sample.append(re.sub(r"[\x00-\x7f]+", " ", text)[:SAMPLE_CHARACTERS])
-                    taken += len(sample[-1])
+                decoder.decode(chunk)
             decoder.decode(b"", True)
         except UnicodeError:
-            return False, ""
-    return True, "".join(sample)
+            return False
+    return True
 
+
+def _sample(path):
+    """The file's first words that are not ASCII, each once, with a space between: no byte below '0' is a part of a
+    character. A comment that is there a hundred times proves no more than one."""
+    words, left = {}, SAMPLE_BYTES
+    with open(path, "rb") as file:
+        while left > 0 and (chunk := file.read(CHUNK_BYTES)):
+            for found in re.finditer(rb"[\x80-\xff][^\0-/]*", chunk):
+                before = chunk[max(0, found.start() - WORD_BYTES):found.start()]
+                word = (before[len(before.rstrip(_WORD)):] + found[0])[:left]
+                if word not in words:
+                    words[word] = True
+                    left -= len(word) + 1
+                if left <= 0:
+                    break
+    return b" ".join(words)
+
+
+# --- Unicode without its mark ---------------------------------------------------------------------
 
 def _utf32(head):
     """UTF-32 without its mark: no character is beyond U+10FFFF."""
@@ -80,46 +96,96 @@ def _utf32(head):
 
 
 def _utf16(head, is_utf8):
-    """UTF-16 without its mark: the byte order in which kana and ASCII appear. Zeros that strayed into
-    UTF-8 must not count: there every fifth byte has to be one."""
-    if is_utf8 and head.count(0) < len(head) / 5:
+    """UTF-16 without its mark: the byte order in which its lines end, or, of a single line, every fifth character is
+    ASCII. Other bytes 10 belong to characters like 上, but not most of them. Zeros that strayed into UTF-8 must not
+    count: there every fifth byte has to be one or another control."""
+    if is_utf8 and len(_CONTROLS.findall(head)) < len(head) / 5:
         return None
-
-    def usual(order):
+    for order in ("utf-16-le", "utf-16-be"):
         text = head[:len(head) // 2 * 2].decode(order, "replace")
-        return len(re.findall(r"[\t\n\r -~\u3000-\u30ff]", text)) / max(1, len(text))
-    share, order = max((usual(order), order) for order in ("utf-16-be", "utf-16-le"))
-    return order if share > 0.2 else None
+        ends, tens = text.count("\n"), head.count(b"\n")
+        ascii_share = len(re.findall(r"[ -~]", text)) / max(1, len(text))
+        if (4 * ends >= tens if ends else ascii_share >= 0.2) and not _is_noise(text):
+            return order
+    return None
 
 
-def _japanese(sample):
-    """The share of kana and full-width signs. Half-width kana in a row count for less: EUC-JP read as
-    cp932 gives nothing else, and Latin text gives single ones. Chinese read so gives them among
-    characters for private use."""
-    letters = len(sample) - sample.count(" ")
-    full = len(re.findall(r"[\u3000-\u30ff\uff01-\uff60]", sample))
-    half = sum(map(len, re.findall(r"[\uff61-\uff9f]{3,}", sample)))
-    if not letters or full < 0.05 * letters and re.search("[\ue000-\uf8ff]", sample):
-        return 0
-    return (full + 0.3 * half) / letters
+def _is_noise(text):
+    """Whether more than one in fifty characters is one that no text has; new emoji may not be known yet."""
+    return sum(one == "\ufffd" or one not in "\t\n\r\v\f\x85\0" and unicodedata.category(one) in ("Cc", "Cn", "Co", "Cs")
+               for one in text) > len(text) / 50
 
 
-def _korean(path):
-    """Chinese read so has as many other characters as hangul; accents of the west give single ones."""
-    ok, sample = _decodes(path, "cp949")
-    letters = len(sample) - sample.count(" ")
-    return "cp949" if ok and letters and sum(map(len, re.findall("[가-힣]{2,}", sample))) >= 0.7 * letters else None
+# --- the code pages of the world -------------------------------------------------------------------
+
+NEEDED_BITS = 2             # by which the likeliest must be likelier than any that gives another text
+BITS_MAX, BYTE_BITS_MAX = 14, 9.5       # for each character, where it is a byte: more is no text in any language
+_ASCII_BITS = 6
+_LOWER, _UPPER = ("".join(filter(case, map(chr, range(0x80, 0x530)))) for case in (str.islower, str.isupper))
+_LATIN = "À-ÖØ-öø-ɏ"
+_SCRIPTS = "\u0370-\u03ff\u0400-\u052f\u0590-\u06ff\u0e00-\u0e7f"      # Greek, Cyrillic, Hebrew, Arabic, Thai
+_CJK = "\u3041-\u9fff가-힣\uff66-\uff9f"
+# What the letters around make unlikely, and by how many bits.
+_ODD = [(bits, re.compile(pattern)) for bits, pattern in (
+    (8, f"(?<=[a-z{_LOWER}])[{_UPPER}]"),                                   # a capital within a word
+    (4, f"(?<=[A-Z{_UPPER}])(?:[{_UPPER}](?=[a-z])|(?<=[A-Z{_UPPER}]{{2}})[{_LOWER}])"),
+    (4, f"(?<=[{_LATIN}])[{_LATIN}]"),                                      # words have ASCII letters, too
+    (5, f"(?<![^\\W\\d_])[{_LATIN}]+(?![^\\W\\d_])"),
+    (5, f"(?<=\\d)[{_LATIN}{_SCRIPTS}]|[{_LATIN}{_SCRIPTS}](?=\\d)"),
+    (8, f"(?<=[a-zA-Z{_LATIN}])[{_SCRIPTS}]|[{_SCRIPTS}](?=[a-zA-Z{_LATIN}])"),
+    (4, f"(?<=[a-zA-Z])[{_CJK}]|[{_CJK}](?=[a-zA-Z])"),
+    (6, "(?<=\\w)[„‘«¿¡‹‚]|[”»›](?=\\w)"),      # quotes that open behind a word, or close before one
+    (4, "(?<=\\w)“|(?<!\\w)’"),
+    (6, "(?<=[^\\W\\d_])[^\\w\\s\0-\x7f’´·…—](?=[^\\W\\d_])"),
+    (3, "[£€](?!\\d)"), (5, "œ(?!u)"),
+    (6, "(?<![｡-ﾟ])[｡-ﾟ](?![｡-ﾟ])"),
+)]
 
 
-def _western(path, head):
-    """Windows' code page or the old Macintosh's, whichever gives more of the usual letters: most bytes
-    mean a letter in both."""
-    if len(re.findall(rb"[\x80-\xff]", head)) > 0.3 * len(head):
-        return None
+def _likeliest(path, sample):
+    """The encoding in which the sample would be the most usual text: the one with the fewest bits in all."""
     found = []
-    for name in ("mac_roman", "cp1252"):
-        ok, sample = _decodes(path, name)
-        usual = len(re.findall(r"[À-ÖØ-öø-ÿ“”‘’–—…«»¡¿ ]", sample))
-        if ok and usual + len(re.findall(r"[ŠšŽžŒœŸ€°ª\xa0º]", sample)) >= 0.9 * len(sample):
-            found.append((usual / len(sample), name))
-    return max(found)[1] if found else None
+    for place, (name, bits, languages) in enumerate(ENCODINGS):
+        text = sample.decode(name, "replace")
+        odd = sum(bits * len(pattern.findall(text)) for bits, pattern in _ODD)
+        found.append((bits + odd + min(_bits(text, language) for language in languages), place, name, text))
+    found.sort()
+    bits, _, name, text = next((one for one in found if _decodes(path, one[2])), (0, 0, "", ""))
+    foreign = re.sub(r"[\0-\x7f]", "", text)
+    usual = len(foreign) * (BYTE_BITS_MAX if len(text) == len(sample) else BITS_MAX)
+    if not name or bits > usual + _ASCII_BITS * len(re.findall(r"[!-\x7f]", text)):
+        raise _not_told()
+    if any(one[3] != text and one[0] < bits + NEEDED_BITS and _decodes(path, one[2]) for one in found):
+        raise _not_told()
+    return name
+
+
+def _bits(text, language):
+    costs = _costs(language)
+    return sum(number * (costs.get(one) or _other_bits(one)) for one, number in Counter(text).items())
+
+
+_known = {}
+
+
+def _costs(language):
+    """The bits of each of its characters: the tenth part of them that is the most common takes a good third."""
+    if language not in _known:
+        costs = _known[language] = {}
+        for share, letters in language:
+            for rank, letter in enumerate(letters):
+                bits = math.log2((rank + len(letters) / 10) * 2.4 / share)
+                costs.setdefault(letter, bits)
+                if len(letter.upper()) == 1:
+                    costs.setdefault(letter.upper(), bits + 2)
+    return _known[language]
+
+
+def _other_bits(one):
+    """Of a character that its language rarely has."""
+    if one <= "\x7f":
+        return _ASCII_BITS if one > " " else 0.01
+    kind = unicodedata.category(one)
+    if one == "\ufffd" or kind in ("Cc", "Cn", "Co"):
+        return 24
+    return 16 if one >= "\u3000" else 11 if kind[0] == "L" else 14

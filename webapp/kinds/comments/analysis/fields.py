@@ -57,12 +57,16 @@ _NAMES = {
              "commentbody", "commentcontent", "commenttextoriginal", "commenttextdisplay", "fulltext", "reviewtext",
              "review", "feedback", "tweet", "post", "本文", "コメント本文", "コメント内容", "コメントテキスト", "コメント",
              "内容", "テキスト", "メッセージ", "感想", "ご感想", "ご意見", "ご意見ご感想", "レビュー", "口コミ", "クチコミ",
-             "投稿内容", "comments", "html"),
+             "投稿内容", "comments", "html", "自由記述", "自由回答", "自由記述欄", "ご意見ご要望", "発言", "発言内容", "回答", "回答内容", "書き込み",
+             "kommentar", "kommentare", "commentaire", "commentaires", "comentario", "comentarios", "comentário",
+             "comentários", "commento", "commenti", "texte", "texto", "testo", "mensaje", "mensagem", "nachricht", "avis",
+             "комментарий", "комментарии", "текст", "отзыв", "сообщение", "댓글", "내용", "评论", "評論", "评论内容",
+             "留言", "內容", "opinion", "remark", "remarks", "response", "answer"),
     "likes": ("likecount", "likes", "like", "votecount", "votes", "upvotes", "ups", "thumbsup", "高評価数", "高評価",
               "いいね数", "いいね", "いいね!"),
     "at": ("publishedat", "publishedtime", "timestamp", "timeparsed", "createdat", "commentcreatetimestamp", "datetime",
-           "published", "created", "createdutc", "date", "time", "updatedat", "投稿日時", "コメント作成タイムスタンプ",
-           "作成日時", "日時", "投稿日", "日付", "公開日"),
+           "published", "created", "タイムスタンプ", "createdutc", "date", "time", "updatedat", "投稿日時",
+           "コメント作成タイムスタンプ", "作成日時", "日時", "投稿日", "日付", "公開日"),
     "author": ("authorchannelid", "authorid", "userid", "author", "authordisplayname", "authorname", "username",
                "user", "name", "投稿者", "投稿者名", "ユーザー名", "ユーザー", "名前"),
     "parent": ("parentid", "parent", "parentcommentid", "replyto", "replytocid", "返信先", "親コメントid"),
@@ -70,6 +74,7 @@ _NAMES = {
 }
 HTML_NAMES = {"textdisplay", "commenttextdisplay", "html"}     # their text is HTML
 _ROLE = {name: (role, rank) for role, names in _NAMES.items() for rank, name in enumerate(names)}
+_ASKED = re.compile(r"(?:動画の|その他)?(?:ご意見|ご感想|自由記述|自由回答)(?!.*(?:数|id|日時?|番号)$)")     # a form's longer names
 _known_keys = {}
 _JOINTS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x1f _-"))
 
@@ -99,7 +104,7 @@ def role_of(name):
         return _known_keys[name]
     except KeyError:
         simple = plain(name)
-        role = _ROLE.get(simple) or _ROLE.get(_core(simple))
+        role = _ROLE.get(simple) or _ROLE.get(_core(simple)) or (("text", len(_ROLE)) if _ASKED.match(simple) else None)
         if len(_known_keys) < 5_000:
             _known_keys[name] = role
         return role

@@ -38,14 +38,20 @@ class _Cursor:
 
     def __init__(self, stream):
         self.stream, self.text, self.at, self.line, self.ended = stream, "", 0, 1, False
+        self.passed = 0         # characters of this line that are no longer in ``text``
 
     def more(self):
         rest = len(self.text) - self.at
         new = self.stream.read(max(CHUNK_CHARACTERS, rest))
-        self.line += self.text.count("\n", 0, self.at)
+        self.line, self.passed = self._place(self.at)
         self.text = self.text[self.at:] + new
         self.at = 0
         self.ended = not new
+
+    def _place(self, at):
+        """``(line, characters before it in the line)``."""
+        breaks = self.text.count("\n", 0, at)
+        return self.line + breaks, at - self.text.rfind("\n", 0, at) - 1 if breaks else self.passed + at
 
     def peek(self):
         """The next character that is not white space, or "" at the end."""
@@ -92,7 +98,7 @@ class _Cursor:
 
     def beyond(self, en, ja):
         """For what may well be valid, but is more than can be read."""
-        line = self.line + self.text.count("\n", 0, self.at)
+        line, _ = self._place(self.at)
         return Unreadable("UNSUPPORTED_FORMAT",
                           f"This JSON cannot be read: the value that begins in line {line} {en}. "
                           "Upload the list of comments alone.",
@@ -100,10 +106,11 @@ class _Cursor:
                           "コメントの一覧だけをアップロードしてください。", line=line)
 
     def fail(self, at):
-        line = self.line + self.text.count("\n", 0, at)
+        line, before = self._place(at)
         raise Unreadable("INVALID_JSON",
-                         f"The file is not valid JSON: see line {line}. It may have been cut short; save it again.",
-                         f"ファイルがJSONとして正しくありません（{line}行目）。途中で切れている可能性があります。"
+                         f"The file is not valid JSON: see line {line}, character {before + 1:,}. It may have been cut "
+                         "short; save it again.",
+                         f"ファイルがJSONとして正しくありません（{line}行目の{before + 1:,}文字目）。途中で切れている可能性があります。"
                          "保存し直してください。", line=line)
 
 
@@ -348,12 +355,14 @@ class JsonComments:
             text = None     # how many there are
         if wrapped or text is None or (value.keys() & _YT_DLP):
             yield from self._wrapper(value, lists, depth)
-        elif not self._repeated(value):
-            yield from self._said(value, text, depth) if inner else (self._comment(value, text),)
+            return
+        comment = self._comment(value, text)
+        # Of any program's objects the id may be the video's or the writer's.
+        if not self._repeated(value, comment.text, comment.author):
+            yield comment
+            yield from self._below(value, depth) if inner else ()
 
-    def _said(self, value, text, depth):
-        """A comment, and those below it."""
-        yield self._comment(value, text)
+    def _below(self, value, depth):
         for name in ("replies", "comments"):
             for reply in self._comments(value.get(name), depth + 1) if isinstance(value.get(name), list) else ():
                 yield reply._replace(is_reply=True)
@@ -375,15 +384,16 @@ class JsonComments:
         self.reading.column = self.reading.column or text_key[:60]
         return _comment(value, self.names, self.roles)
 
-    def _repeated(self, value):
-        """Pages saved at different moments overlap: the same id counts once."""
+    def _repeated(self, value, *same):
+        """Pages saved at different moments overlap: the same id, with the ``same`` beside it, counts once."""
         identifier = next((value[key] for key in _IDS if key in value), None)
         if not isinstance(identifier, str) or not identifier:
             return False
-        if identifier in self.ids:
+        key = hash((identifier, *same))
+        if key in self.ids:
             self.reading.counts["repeated"] += 1
             return True
-        self.ids.add(identifier)
+        self.ids.add(key)
         return False
 
     def _api(self, value):

@@ -26,7 +26,8 @@ class Reading:
 
     Raises ``Unreadable``, at the latest at the end. ``coarse``: the times are yt-dlp's estimates.
     ``reported``: how many comments there are by the file's own word, or None. ``replies_missing``:
-    known only for API pages. ``counts``: of empty, shortened, repeated entries.
+    known only for API pages. ``counts``: of empty, shortened, repeated entries, and of rows with more cells than the
+    header.
     """
 
     def __init__(self, path, name, max_rows):
@@ -36,7 +37,7 @@ class Reading:
         self.replies_missing = None
         self.repaired = self.coarse = False
         self.rows = 0
-        self.counts = {"empty": 0, "shortened": 0, "repeated": 0}
+        self.counts = {"empty": 0, "shortened": 0, "repeated": 0, "uneven": 0}
         self._stream = None
 
     def __iter__(self):
@@ -58,7 +59,7 @@ class Reading:
             except csv.Error:
                 raise unsupported({"en": "a damaged table", "ja": "壊れた表"}) from None
         if not self.rows:
-            raise no_comments()
+            raise no_comments(self.counts["empty"])
 
     @property
     def share_done(self):
@@ -71,11 +72,13 @@ class Reading:
     def _source(self, extension, start, goes_on):
         self._stream.seek(0)
         refuse_what_has_no_comments(start, extension, goes_on)
-        if extension in (".json", ".jsonl", ".ndjson") or looks_like_json(start):
+        if looks_like_json(start):
             return JsonComments(self, self._stream)
         if goes_on:
             start = whole_lines(start)
         usual = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(extension) or table_in_text(start)
+        if extension in (".json", ".jsonl", ".ndjson") and not usual:
+            return JsonComments(self, self._stream)
         if not usual:
             self.format = "text"
             found = lines(self._stream)

@@ -17,9 +17,10 @@ def empty():
                       "ファイルが空です。コメントの入ったファイルを選んでください。")
 
 
-def no_comments():
-    return Unreadable("NO_COMMENTS", "The file holds no comments: every entry is empty.",
-                      "ファイルにコメントがありません（すべて空です）。")
+def no_comments(entries=0):
+    """``entries``: how many there are, all empty."""
+    en, ja = (": every entry is empty", "（すべて空です）") if entries else ("", "")
+    return Unreadable("NO_COMMENTS", f"The file holds no comments{en}.", f"ファイルにコメントがありません{ja}。")
 
 
 def no_column(headers, json_keys=False):

@@ -15,6 +15,9 @@ SAMPLE_ROWS = 30
 TITLE_ROWS_MAX = 10
 NO_DELIMITER = "\x1f"
 FAR = 1 << 30       # the position of a column that is not there
+_OURS = {"text", "language", "label", "score", "emotion"}      # the columns of our own export
+_GUARDED = re.compile(r"'(?=\s*[=+\-@＝＋－＠\t\r\n])")
+_QUESTION = re.compile(r"[?？]$|(?:ください|下さい|ですか|ましたか)[。.？?]?$")
 _VIDEO_ID = re.compile(r"(?=.*(?:[\d_-]|[a-z][A-Z]))[\w-]{11}", re.ASCII)
 
 
@@ -49,6 +52,21 @@ def lines(stream):
         goes_on = line[-1] not in "\r\n"
 
 
+def _escapes(start):
+    """Whether a quote within a cell is written ``\\"``, as databases do, and not doubled."""
+    return bool(re.search(r'\\"\w', start)) and not re.search(r'\w""|""\w', start)
+
+
+def _table_lines(stream, escapes):
+    """The lines with quotes doubled in place of ``escapes``, and with the quote closed whose end was passed over."""
+    for line in lines(stream):
+        if escapes and '\\"' in line:
+            line = line.replace('\\"', '""')
+        if len(line) == LINE_CHARACTERS_MAX and line[-1] not in "\r\n" and line.count('"') % 2:
+            line += '"\n'
+        yield line
+
+
 def _is_blank(row):
     return len(row) <= COLUMNS_MAX and not any(SOMETHING.search(cell) for cell in row)
 
@@ -57,7 +75,8 @@ def _sample_rows(start, delimiter, quoting=csv.QUOTE_MINIMAL):
     """The first rows that are not blank, exactly as ``_rows`` will see them."""
     rows = []
     try:
-        for row in csv.reader(lines(io.StringIO(start, newline="")), delimiter=delimiter, quoting=quoting):
+        stream = io.StringIO(start, newline="")
+        for row in csv.reader(_table_lines(stream, _escapes(start)), delimiter=delimiter, quoting=quoting):
             if not _is_blank(row):
                 rows.append(row)
             if len(rows) == SAMPLE_ROWS:
@@ -113,14 +132,15 @@ def table(reading, stream, start, usual):
         delimiter, start, hinted = found[1], start[found.end():], True
     else:
         delimiter = _delimiter(start, usual)
-    quoting = csv.QUOTE_MINIMAL if _quotes_close(stream, delimiter) else csv.QUOTE_NONE
+    escapes = _escapes(start)
+    quoting = csv.QUOTE_MINIMAL if _quotes_close(stream, delimiter, escapes) else csv.QUOTE_NONE
     sample = _sample_rows(start, delimiter, quoting)
     titles = _header_below(sample)
     columns, has_header = _columns(sample[titles:])
     at = columns.get("at", FAR)
     day_first = day_first_of(row[at] for row in sample if len(row) > at)
     stream.seek(0)
-    rows = csv.reader(lines(stream), delimiter=delimiter, quoting=quoting)
+    rows = csv.reader(_table_lines(stream, escapes), delimiter=delimiter, quoting=quoting)
     if hinted:
         next(rows, None)
     rows = _below(rows, titles)
@@ -136,12 +156,12 @@ def _below(rows, titles):
             yield row
 
 
-def _quotes_close(stream, delimiter):
+def _quotes_close(stream, delimiter, escapes):
     """False if a quote is opened and never closed: it would swallow the rest of the file."""
     for strict in (True, False):        # only the strict reader minds a quote still open at the end
         stream.seek(0)
         try:
-            for _ in csv.reader(lines(stream), delimiter=delimiter, strict=strict):
+            for _ in csv.reader(_table_lines(stream, escapes), delimiter=delimiter, strict=strict):
                 pass
             return True
         except csv.Error as error:
@@ -165,6 +185,10 @@ def _columns(rows):
         if "text" not in columns:
             raise no_column(header)
         return columns, True
+    asked = [place for place, name in enumerate(header) if _QUESTION.search(name.strip())]
+    if len(header) > 1 and asked and (columns or _is_header(rows)):     # a form's answers below its questions
+        return {**columns, "text": max(asked, key=lambda place: sum(len(row[place]) for row in rows[1:] if
+                                                                    len(row) > place))}, True
     if all(len(row) == 1 for row in rows):
         return {"text": 0}, False
     if _is_header(rows):
@@ -205,7 +229,7 @@ def _is_number(cell):
 
 def _rows(reading, rows, columns, has_header, delimiter, day_first):
     at = {role: columns.get(role, FAR) for role in ("text", "likes", "at", "author", "parent", "reply")}
-    text, html, header, width = at["text"], False, None, None
+    text, html, ours, header, width = at["text"], False, False, None, None
 
     def cell(role):
         return row[at[role]] if at[role] < len(row) else None
@@ -216,17 +240,33 @@ def _rows(reading, rows, columns, has_header, delimiter, day_first):
             width = len(row)
             if has_header and text < width:
                 header, reading.column, html = _bare(row), clean(row[text])[:60], is_html(clean(row[text]))
+                ours = _OURS <= set(header)
                 continue
         if len(row) <= text or not row[text] and len(row) <= width:
             reading.counts["empty"] += bool(row)
             continue
         if header and row[text].strip("\ufeff ") == header[text] and _bare(row) == header:
             continue        # tables put one after another, each with its header
-        # A last column that nobody quoted: its commas belong to the comment.
-        words = delimiter.join(row[text:]) if text + 1 == width < len(row) else row[text]
+        if len(row) > width:
+            row = _rejoined(row, width, at, delimiter, day_first)
+            reading.counts["uneven"] += len(row) > width
+        words = _GUARDED.sub("", row[text], count=1) if ours and row[text].startswith("'") else row[text]
         words = without_markup(words) if html else joined_pieces(words)
         yield Comment(words, likes_of(cell("likes")), time_of(cell("at"), day_first), author_of(cell("author")),
                       is_reply_of(cell("parent"), cell("reply")))
+
+
+def _rejoined(row, width, at, delimiter, day_first):
+    """A row wider than the table as one that is not, if likes and time then are what they should be: without what is
+    empty at its end, or with its comment, which nobody quoted, put together again. Else the row as it is."""
+    text, more = at["text"], len(row) - width
+
+    def fits(cells):
+        likes, moment = (cells[at[role]].strip() if text < at[role] < width else "" for role in ("likes", "at"))
+        return not (likes and likes_of(likes) is None or moment and time_of(moment, day_first) is None)
+    joined = [*row[:text], delimiter.join(row[text:text + more + 1]), *row[text + more + 1:]]
+    cut = [] if text + 1 == width or any(map(str.strip, row[width:])) else [row[:width]]
+    return next(filter(fits, [*cut, joined]), row)
 
 
 def _bare(row):
