@@ -134,6 +134,7 @@ _ODD = [(bits, re.compile(pattern)) for bits, pattern in (
     (5, f"(?<=\\d)[{_LATIN}{_SCRIPTS}]|[{_LATIN}{_SCRIPTS}](?=\\d)"),
     (8, f"(?<=[a-zA-Z{_LATIN}])[{_SCRIPTS}]|[{_SCRIPTS}](?=[a-zA-Z{_LATIN}])"),
     (4, f"(?<=[a-zA-Z])[{_CJK}]|[{_CJK}](?=[a-zA-Z])"),
+    (5, f"(?<=[a-zA-Z])[{_CJK}](?![{_CJK}])"),
     (6, "(?<=\\w)[„‘«¿¡‹‚]|[”»›](?=\\w)"),      # quotes that open behind a word, or close before one
     (4, "(?<=\\w)“|(?<!\\w)’"),
     (6, "(?<=[^\\W\\d_])[^\\w\\s\0-\x7f’´·…—](?=[^\\W\\d_])"),
