@@ -402,6 +402,11 @@ def test_a_text_in_an_encoding_of_the_world_is_read(tmp_path, encoding, text):
     assert texts(tmp_path, f"{text}\r\nsecond line\r\n", "x.txt", encoding=encoding) == [text, "second line"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+def test_a_file_of_two_emoji_is_read(tmp_path, encoding):
+    assert texts(tmp_path, "😂😂", "x.txt", encoding=encoding) == ["😂😂"]
+
+
 JA, EN = ["この動画は最高でした", "泣いた、もう一回見る", "音が小さい…", "100点！"], ["I love this", "Not my thing", "10/10", "first"] * 8
 ALPHABETS = [
     ("cp949", ["정말 좋아요 이 영상", "소리가 너무 작아요", "대박 ㅋㅋㅋ"]), ("gb18030", ["这个视频真好看，我喜欢", "声音太小了", "谢谢分享"]),
