@@ -423,6 +423,12 @@ def test_each_reason_to_stop_has_its_sentence(tmp_path):
     assert len(said) == 9 and "report-warning\">Not all" not in page(result)
 
 
+def test_rows_wider_than_the_header_have_their_sentence(tmp_path):
+    result, _ = reported(tmp_path, "text,likes\nWell, never,many\nok,1\n", "x.csv")
+    assert result["coverage"]["notes"] == [{"code": "entries_uneven", "count": 1}]
+    assert "1 row has more cells than the header" in page(result)
+
+
 def test_replies_stay_where_the_choice_was_not_applied(tmp_path):
     _, rows = reported(tmp_path, "text,parent\na,\nb,x\n", "x.csv", include_replies=None, max_comments=None, order=None)
     assert len(rows) == 2

@@ -26,7 +26,8 @@ def encoding_of(path, head):
     name = (next((name for mark, name in _MARKS if head.startswith(mark)), None) or _utf32(head)
             or _utf16(head, valid))
     if name:
-        if name.startswith(("utf-16", "utf-32")) and _is_noise(head[:len(head) // 4 * 4].decode(name, "replace")):
+        # Incremental: the head may end within a character.
+        if _is_noise(codecs.getincrementaldecoder(name)("replace").decode(head)):
             raise _not_told()
         return name, "strict" if _decodes(path, name) else "replace"
     if head.isascii() and re.search(rb"\x1b(\$[@B]|\(I)", head):     # begins kanji or half-width kana; valid UTF-8
@@ -112,7 +113,8 @@ def _utf16(head, is_utf8):
 
 def _is_noise(text):
     """Whether more than one in fifty characters is one that no text has; new emoji may not be known yet."""
-    return sum(one == "\ufffd" or one not in "\t\n\r\v\f\x85\0" and unicodedata.category(one) in ("Cc", "Cn", "Co", "Cs")
+    strange = ("Cc", "Cn", "Co", "Cs")
+    return sum(one == "\ufffd" or one not in "\t\n\r\v\f\x85\0" and unicodedata.category(one) in strange
                for one in text) > len(text) / 50
 
 
@@ -134,6 +136,7 @@ _ODD = [(bits, re.compile(pattern)) for bits, pattern in (
     (5, f"(?<=\\d)[{_LATIN}{_SCRIPTS}]|[{_LATIN}{_SCRIPTS}](?=\\d)"),
     (8, f"(?<=[a-zA-Z{_LATIN}])[{_SCRIPTS}]|[{_SCRIPTS}](?=[a-zA-Z{_LATIN}])"),
     (4, f"(?<=[a-zA-Z])[{_CJK}]|[{_CJK}](?=[a-zA-Z])"),
+    (5, f"(?<=[a-zA-Z])[{_CJK}](?![{_CJK}])"),
     (6, "(?<=\\w)[„‘«¿¡‹‚]|[”»›](?=\\w)"),      # quotes that open behind a word, or close before one
     (4, "(?<=\\w)“|(?<!\\w)’"),
     (6, "(?<=[^\\W\\d_])[^\\w\\s\0-\x7f’´·…—](?=[^\\W\\d_])"),

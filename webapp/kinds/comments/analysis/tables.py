@@ -53,8 +53,8 @@ def lines(stream):
 
 
 def _escapes(start):
-    """Whether a quote within a cell is written ``\\"``, as databases do, and not doubled."""
-    return bool(re.search(r'\\"\w', start)) and not re.search(r'\w""|""\w', start)
+    """Whether a quote within a quoted cell is written ``\\"``, as databases do, and not doubled."""
+    return bool(re.search(r'(?m)(?:^|[,;\t|])"(?:[^"\\]|\\.)*\\"\w', start)) and not re.search(r'\w""|""\w', start)
 
 
 def _table_lines(stream, escapes):
