@@ -10,8 +10,9 @@ from freezegun import freeze_time
 from tests.conftest import Person
 from tests.upstreams import Answer, CannedUpstream
 from webapp import create_app, db, jobs, quotas
-from webapp.errors import DailyLimit, SettingsError
+from webapp.errors import DailyLimit, SettingsError, UpstreamUnavailable
 from webapp.kinds import Quota
+from webapp.runner import Attempt
 from webapp.service import Service
 
 LOS_ANGELES = Quota("q", "Q", "America/Los_Angeles")
@@ -180,6 +181,47 @@ def test_an_answer_that_is_no_use_is_counted_too(site, service_asked):
     job = person.submit("metered", url=service_asked.url("/none"), times=3).json["job"]["id"]
     assert person.finished(job)["result"] == {"units": 3, "statuses": [404, 404, 404]}
     assert spent() == (3, 0)
+
+
+@pytest.mark.parametrize("answers, cap, units, came_of_it", [
+    ([Answer(status=302, headers={"Location": "/b"})], 10, 2, "succeeded"),
+    ([Answer(status=302, headers={"Location": "/a"})], 10, 4, "UPSTREAM_UNAVAILABLE"),
+    ([Answer(status=302, headers={"Location": "/a"})], 3, 3, "DAILY_LIMIT"),
+    ([Answer(raw=b""), Answer(b"{}")], 10, 1, "UPSTREAM_UNAVAILABLE"),
+])
+def test_a_request_that_leads_to_others_is_counted_for_each(site, service_asked, answers, cap, units, came_of_it):
+    person = Person(site(cap), "a@example.org", 0)
+    job = person.finished(person.submit("metered", url=service_asked.answer("/a", *answers)).json["job"]["id"])
+    assert (job["error"]["code"] if job["error"] else job["status"]) == came_of_it
+    assert len(service_asked.seen) == units and spent() == (units, 0)
+    if not job["error"]:
+        assert job["result"]["units"] == units
+
+
+def test_a_day_with_connections_that_break_spends_no_more_than_its_cap(site, service_asked):
+    """A kept connection whose request is answered by nothing is asked again: that costs too."""
+    person, ends = Person(site(cap=20), "a@example.org", 0), []
+    while len(ends) < 11:
+        broken = [Answer(raw=b"")] if ends else []
+        url = service_asked.answer(f"/{len(ends)}", *broken, Answer(b"{}"))
+        ends.append(person.finished(person.submit("metered", url=url).json["job"]["id"])["status"])
+    assert ends == ["succeeded"] * 10 + ["failed"]
+    assert len(service_asked.seen) == spent()[0] == 20
+    assert person.submit("metered", url=service_asked.url("/more")).status_code == 503
+
+
+@pytest.mark.parametrize("used, told", [(0, 4), (7, 3)])
+def test_a_failure_says_all_that_it_cost(site, service_asked, used, told):
+    app = site()
+    user = Person(app, "a@example.org", 0).id
+    quota, kind = app.kinds["metered"].quota, app.kinds["metered"]
+    if used:
+        quotas.spend(quota, 10, user, used)
+    row = {"id": "j", "user_id": user, "attempt": 1, "lang": "en"}
+    job = Attempt(row, kind, kind.params(url="u"), app.settings.for_kind(kind), app.upstream)
+    with pytest.raises((UpstreamUnavailable, DailyLimit)) as failed:
+        job.fetch(service_asked.answer("/a", Answer(status=302, headers={"Location": "/a"})), units=1)
+    assert failed.value.units == told == len(service_asked.seen) and spent() == (used + told, 0)
 
 
 def test_whoever_joined_a_request_that_was_not_admitted_asks_for_themselves(site, service_asked):
