@@ -165,6 +165,9 @@ KINDS.append(Kind(
     stages=[("look", "Looking"), ("wait", "Waiting", lambda params: params.patient)],
     settings={"METERED_PER_DAY": (10, "units a day; 0: no cap"), "METERED_HOST": ("h", "of what", "[a-z]+")},
     quota=Quota("metered", "METERED_PER_DAY", "America/Los_Angeles", lambda params: not params.url.endswith("/free"))))
+KINDS.append(Kind(
+    name="metered_paid", params=Ask, run=metered, cost=1, settings={"METERED_PAID_PER_DAY": (0, "units a day; 0: no cap")},
+    quota=Quota("metered_paid", "METERED_PAID_PER_DAY", "America/Los_Angeles")))
 
 
 def blocking(job: JobContext, params):

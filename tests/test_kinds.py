@@ -149,7 +149,7 @@ def test_the_example_of_the_contract_works_as_it_is_written(settings, module, pe
 
 
 def test_the_example_of_the_documents_works_as_it_is_written(settings, module):
-    code, = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "kinds.md").read_text(encoding="utf-8"), re.DOTALL)
+    code, *_others = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "kinds.md").read_text(encoding="utf-8"), re.DOTALL)
     app = create_app(settings(EXTRA_KINDS=module(code)))
     service = Service(app).start()
     someone = Person(app, "reader@example.org", 1)

@@ -10,8 +10,9 @@ from freezegun import freeze_time
 from tests.conftest import Person
 from tests.upstreams import Answer, CannedUpstream
 from webapp import create_app, db, jobs, quotas
-from webapp.errors import DailyLimit, SettingsError
+from webapp.errors import DailyLimit, SettingsError, UpstreamUnavailable
 from webapp.kinds import Quota
+from webapp.runner import Attempt
 from webapp.service import Service
 
 LOS_ANGELES = Quota("q", "Q", "America/Los_Angeles")
@@ -182,6 +183,47 @@ def test_an_answer_that_is_no_use_is_counted_too(site, service_asked):
     assert spent() == (3, 0)
 
 
+@pytest.mark.parametrize("answers, cap, units, came_of_it", [
+    ([Answer(status=302, headers={"Location": "/b"})], 10, 2, "succeeded"),
+    ([Answer(status=302, headers={"Location": "/a"})], 10, 4, "UPSTREAM_UNAVAILABLE"),
+    ([Answer(status=302, headers={"Location": "/a"})], 3, 3, "DAILY_LIMIT"),
+    ([Answer(raw=b""), Answer(b"{}")], 10, 1, "UPSTREAM_UNAVAILABLE"),
+])
+def test_a_request_that_leads_to_others_is_counted_for_each(site, service_asked, answers, cap, units, came_of_it):
+    person = Person(site(cap), "a@example.org", 0)
+    job = person.finished(person.submit("metered", url=service_asked.answer("/a", *answers)).json["job"]["id"])
+    assert (job["error"]["code"] if job["error"] else job["status"]) == came_of_it
+    assert len(service_asked.seen) == units and spent() == (units, 0)
+    if not job["error"]:
+        assert job["result"]["units"] == units
+
+
+def test_a_day_with_connections_that_break_spends_no_more_than_its_cap(site, service_asked):
+    """A kept connection whose request is answered by nothing is asked again: that costs too."""
+    person, ends = Person(site(cap=20), "a@example.org", 0), []
+    while len(ends) < 11:
+        broken = [Answer(raw=b"")] if ends else []
+        url = service_asked.answer(f"/{len(ends)}", *broken, Answer(b"{}"))
+        ends.append(person.finished(person.submit("metered", url=url).json["job"]["id"])["status"])
+    assert ends == ["succeeded"] * 10 + ["failed"]
+    assert len(service_asked.seen) == spent()[0] == 20
+    assert person.submit("metered", url=service_asked.url("/more")).status_code == 503
+
+
+@pytest.mark.parametrize("used, told", [(0, 4), (7, 3)])
+def test_a_failure_says_all_that_it_cost(site, service_asked, used, told):
+    app = site()
+    user = Person(app, "a@example.org", 0).id
+    quota, kind = app.kinds["metered"].quota, app.kinds["metered"]
+    if used:
+        quotas.spend(quota, 10, user, used)
+    row = {"id": "j", "user_id": user, "attempt": 1, "lang": "en"}
+    job = Attempt(row, kind, kind.params(url="u"), app.settings.for_kind(kind), app.upstream)
+    with pytest.raises((UpstreamUnavailable, DailyLimit)) as failed:
+        job.fetch(service_asked.answer("/a", Answer(status=302, headers={"Location": "/a"})), units=1)
+    assert failed.value.units == told == len(service_asked.seen) and spent() == (used + told, 0)
+
+
 def test_whoever_joined_a_request_that_was_not_admitted_asks_for_themselves(site, service_asked):
     """A guest's share may be used up where an account's is not."""
     upstream, url, seen = site().upstream, service_asked.answer("/a", Answer(b"{}")), []
@@ -223,6 +265,72 @@ def test_at_the_cap_a_submit_is_refused_with_the_time_and_nothing_is_stored(site
     assert page.status_code in (400, 503)
 
 
+def test_what_the_service_has_used_up_is_refused_like_the_cap(site, service_asked):
+    app = site(cap=0)
+    person, points = Person(app, "a@example.org", 0), Person(app, "b@example.org", 9)
+    url = service_asked.answer("/a", Answer(b"{}"))
+    done = person.submit("metered", url=url).json["job"]["id"]
+    person.finished(done)
+    slow = person.submit("metered", url=service_asked.answer("/slow", Answer(b"{}", delay_seconds=3))).json["job"]["id"]
+    with gevent.Timeout(5):
+        while not service_asked.asked("/slow"):
+            gevent.sleep(0.01)
+    until = {kind: quotas.exhaust(app.kinds[kind].quota, time.time()) for kind in ("metered", "metered_paid")}
+    before = db.value("SELECT count(*) FROM jobs")
+    for who, kind in ((person, "metered"), (points, "metered_paid")):
+        answer = who.submit(kind, url=url + "?new")
+        assert (answer.status_code, answer.json["code"], answer.json["exhausted"]) == (503, "DAILY_LIMIT", True)
+        assert answer.json["retry_at"] == until[kind] and int(answer.headers["Retry-After"]) > 1
+        told = who.post(f"/api/kinds/{kind}/precheck", json={"url": url + "?new"}).json
+        assert (told["ok"], told["reasons"], told["retry_at"]) == (False, ["DAILY_LIMIT"], until[kind])
+    assert db.value("SELECT count(*) FROM jobs") == before
+    assert points.get("/api/points").json["available"] == 9
+    # Before there are params it is said where all work needs a unit.
+    told = points.get("/api/kinds/metered_paid/precheck").json
+    assert (told["ok"], told["reasons"], told["retry_at"]) == (False, ["DAILY_LIMIT"], until["metered_paid"])
+    assert person.get("/api/kinds/metered/precheck").json["reasons"] == []
+    # What there is, is under way or needs no unit is still had.
+    assert person.submit("metered", url=url).json["cached"]
+    assert points.submit("metered", url=service_asked.url("/slow")).json["job"]["id"] == slow
+    assert person.submit("metered", url=service_asked.url("/free")).status_code == 202
+    for kind in ("metered", "metered_paid"):
+        assert quotas.reopen(app.kinds[kind].quota)
+    assert points.submit("metered_paid", url=url + "?new").status_code == 202
+
+
+def test_in_a_day_s_first_hour_it_is_refused_for_ten_minutes_only(app):
+    person, kind = Person(app, "a@example.org", 0), app.kinds["metered"]
+    order = jobs.order(kind, kind.params(url="u"), jobs.Asker(person.id, False, "en"), settings=app.settings.for_kind(kind))
+    with freeze_time("2026-11-30T08:30:00Z") as clock:
+        quotas.exhaust(kind.quota, time.time())
+        clock.move_to("2026-11-30T08:39:59Z")
+        assert jobs.preview(order)["retry_at"] == "2026-11-30T08:40:00.000Z"
+        clock.move_to("2026-11-30T08:40:00Z")
+        assert jobs.preview(order)["reasons"] == []
+
+
+@pytest.mark.parametrize("lang, said, guests_said", [
+    ("en", "Results that exist already, and what does not need it, can still be had.", "sign in, or try again after"),
+    ("ja", "すでにある結果や、この枠を使わないものは、引き続きご利用いただけます。", "ログインする")])
+@pytest.mark.parametrize("address", ["/kinds/metered", "/"])
+def test_the_form_says_that_no_more_may_be_asked(settings, lang, said, guests_said, address):
+    app = create_app(settings(METERED_PER_DAY=2, **({"KINDS": "comments", "EXTRA_KINDS": "", "YOUTUBE_UNITS_PER_DAY": 4}
+                                                    if address == "/" else {})))
+    [kind] = [kind for kind in app.kinds.values() if kind.quota and kind.name in ("metered", "comments")]
+
+    def page():
+        return app.test_client().get(address, headers={"Accept-Language": lang}).text
+    assert said not in page()
+    quotas.spend(kind.quota, 0, db.verb(lambda: db.execute("INSERT INTO users (guest_key) VALUES ('g') RETURNING id")[0][0])(),
+                 kind.quota.least)
+    assert said in page() and guests_said in page()
+    quotas.exhaust(kind.quota, time.time())
+    assert said in page() and guests_said not in page()
+    quotas.reopen(kind.quota)
+    quotas.spend(kind.quota, 0, Person(app, "a@example.org", 0).id, kind.quota.least)
+    assert said in page() and guests_said not in page()
+
+
 def test_a_guest_at_half_is_told_to_sign_in(site, service_asked):
     app = site(cap=2)
     asked, url = guest(app), service_asked.answer("/a", Answer(b"{}"))
@@ -259,9 +367,9 @@ def test_a_service_that_has_had_enough_is_left_alone_by_all(site, service_asked)
     person, url = Person(app, "a@example.org", 0), service_asked.answer("/a", Answer(b"no", 403))
     job = person.submit("metered", url=url).json["job"]["id"]
     assert person.finished(job)["error"]["code"] == "USED_UP"
-    for n in range(3):
-        error = person.finished(person.submit("metered", url=f"{url}?{n}").json["job"]["id"])["error"]
-        assert error["code"] == "DAILY_LIMIT" and error["exhausted"]
+    with pytest.raises(DailyLimit) as refused:  # what had been taken on before
+        quotas.spend(app.kinds["metered"].quota, 0, person.id, 1)
+    assert refused.value.facts["exhausted"]
     assert service_asked.asked("/a") == 1 and spent() == (1, 0)
     assert [row["code"] for row in db.rows("SELECT code FROM incidents")] == ["QUOTA_EXHAUSTED"]
     assert quotas.reopen(app.kinds["metered"].quota)

@@ -193,9 +193,14 @@ def test_documents_name_no_setting_that_does_not_exist():
 
 def test_everything_about_a_kind_is_documented():
     from dataclasses import fields
+    from inspect import signature
 
-    from webapp.kinds import JobContext, Kind
+    from webapp.kinds import JobContext, Kind, Quota, Response
     text = read("docs/kinds.md")
+    asking, metered = text.split("## Asking a service")[1].split("## A metered service")
+    for name in (*list(signature(JobContext.fetch).parameters)[2:], *(field.name for field in fields(Response)), "text", "json"):
+        assert re.search(rf"`{name}[`(]", asking), name
+    assert all(f"{field.name}=" in metered for field in fields(Quota) if field.name != "name")
     for field in fields(Kind):
         if field.name not in ("home",):  # found by itself
             assert f"`{field.name}`" in text, field.name

@@ -19,7 +19,7 @@ from freezegun import freeze_time
 
 from tests.upstreams import Answer, CannedUpstream
 from webapp import upstream as upstream_module
-from webapp.errors import UpstreamUnavailable
+from webapp.errors import DailyLimit, UpstreamUnavailable
 from webapp.upstream import Upstream, _is_inside
 
 SECRET = "s3cret-key"
@@ -581,6 +581,68 @@ def test_a_redirect_loop_ends(server, upstream):
     url = server.answer("/loop", Answer(status=302, headers={"Location": "/loop"}))
     assert reason(upstream, url) == "redirects"
     assert server.asked("/loop") == 4
+
+
+AWAY = Answer(status=302, headers={"Location": "/b"})
+DROPPED = Answer(raw=b"")
+
+
+@pytest.mark.parametrize("kept, answers, may, sent, came_of_it", [
+    (False, [Answer()], 9, 1, 200),
+    (False, [DROPPED, Answer()], 9, 1, "protocol"),
+    (True, [DROPPED, Answer()], 9, 2, 200),
+    (True, [DROPPED, DROPPED, Answer()], 9, 2, "protocol"),
+    (True, [DROPPED, Answer()], 1, 1, "no more"),
+    (False, [AWAY], 9, 2, 404),
+    (False, [AWAY], 1, 1, "no more"),
+    (False, [Answer(status=302, headers={"Location": "/a"})], 9, 4, "redirects"),
+    (False, [Answer(status=302, headers={"Location": "/a"})], 3, 3, "no more"),
+    (False, [Answer(status=302, headers={"Location": "ftp://127.0.0.1/"})], 9, 1, "refused"),
+    (False, [AWAY], 0, 0, "no more"),
+])
+def test_every_request_is_admitted_before_it_is_sent(server, upstream, kept, answers, may, sent, came_of_it):
+    """What is sent again, or on, is one more; refused in between, it is the last."""
+    if kept:
+        upstream.fetch(server.answer("/kept", Answer()))
+    server.seen.clear()
+    seen_at = []
+
+    def admit():
+        if len(seen_at) == may:
+            raise DailyLimit()
+        seen_at.append(len(server.seen))
+    try:
+        found = upstream.fetch(server.answer("/a", *answers), admit=admit).status
+    except UpstreamUnavailable as failure:
+        found = failure.facts["reason"]
+    except DailyLimit:
+        found = "no more"
+    assert (found, len(server.seen), seen_at) == (came_of_it, sent, list(range(sent)))
+
+
+@pytest.mark.parametrize("addresses", [("127.0.0.9", "127.0.0.1"), ("127.0.0.1", "127.0.0.9")])
+def test_an_address_that_takes_no_connection_is_not_admitted_again(server, upstream, monkeypatch, addresses):
+    monkeypatch.setattr(upstream_module, "_resolve", lambda url, seconds: addresses)
+    admitted = []
+    assert upstream.fetch(server.answer("/a", Answer()), admit=lambda: admitted.append(1)).status == 200
+    assert len(admitted) == len(server.seen) == 1
+
+
+@pytest.mark.parametrize("raised", [DailyLimit(), OSError("disk"), ValueError(), TimeoutError()])
+def test_what_admit_raises_between_two_requests_is_raised_and_whoever_joined_asks_for_themselves(server, upstream, raised):
+    url, mine = server.answer("/a", Answer(status=302, headers={"Location": "/b"}, delay_seconds=.1)), []
+
+    def admit():
+        mine.append(1)
+        if len(mine) == 2:
+            raise raised
+    first = gevent.spawn(upstream.fetch, url, admit=admit)
+    gevent.sleep(.02)
+    second, others = gevent.spawn(upstream.fetch, server.url("/a"), admit=lambda: others.append(1)), []
+    with pytest.raises(type(raised)):
+        first.get()
+    assert second.get().status == 404 and len(others) == 2
+    assert (server.asked("/a"), server.asked("/b")) == (2, 1)
 
 
 def test_a_redirect_without_a_target_is_an_answer(server, upstream):

@@ -226,10 +226,10 @@ class Job:
                 guests, exhausted = self.limit
                 raise DailyLimit(guests=guests, exhausted=exhausted, retry_at=UNTIL, retry_after_seconds=60)
             self.allowed -= units
-            spent = units
+            spent += units
         try:
             response = self.upstream.fetch(url, admit=spend, **options)
-        except UpstreamUnavailable as failure:
+        except (UpstreamUnavailable, DailyLimit) as failure:
             failure.units = spent
             raise
         return type(response)(**{**vars(response), "units": spent})

@@ -211,9 +211,11 @@ class KindPaused(AinoriError):
 
 class DailyLimit(AinoriError):
     """A metered service's allowance for today is used up. ``exhausted``: by the service's own word, else by the site's
-    cap; ``guests``: only the share of those without an account; ``service``: what people call it; ``retry_at``; ``retry_after_seconds``."""
+    cap; ``guests``: only the share of those without an account; ``service``: what people call it; ``retry_at``;
+    ``retry_after_seconds``. ``units``: what this very ``fetch`` had spent before, on redirects."""
 
     code = "DAILY_LIMIT"
+    units = 0
 
 
 class ShuttingDown(AinoriError):

@@ -32,7 +32,6 @@ from webapp.errors import (
     AlreadyFinal,
     Busy,
     CommandFailed,
-    DailyLimit,
     IdempotencyKeyReused,
     InvalidInput,
     JobInFlight,
@@ -310,11 +309,9 @@ def preview(order):
         found["reasons"].append(InsufficientPoints.code)
     elif order.kind.name in pauses():
         found["reasons"].append(KindPaused.code)
-    else:
-        try:
-            _refuse_over_cap(order)
-        except DailyLimit as limit:
-            found["reasons"].append(limit.code)
+    elif limit := _over_allowance(order):
+        found["reasons"].append(limit.code)
+        found["retry_at"] = limit.facts["retry_at"]
     return found
 
 
@@ -375,7 +372,8 @@ def _insert(order, max_pending):
         if order.cost > available:
             raise InsufficientPoints(cost=order.cost, balance=available)
     _refuse_paused(order.kind.name)
-    _refuse_over_cap(order)
+    if limit := _over_allowance(order):
+        raise limit
     if db.value("SELECT count(*) FROM jobs WHERE status = 'pending'") > max_pending:
         raise QueueFull(max_pending=max_pending)
     db.execute(_WATCH, (order.id, order.asker.user_id, order.idempotency_key, order.params_hash))
@@ -446,11 +444,12 @@ def pauses():
     return {row["kind"]: row for row in db.rows("SELECT * FROM kind_pauses")}
 
 
-def _refuse_over_cap(order):
-    """By the site's cap alone: where the service itself has had enough, what is asked may still be in the cache."""
-    if order.quota is not None:
-        quota, cap = order.quota
-        quotas.standing(quota, cap).refuse_over_cap(order.asker.is_guest, quota.least)
+def _over_allowance(order):
+    """The ``DailyLimit`` of the metered service that this will ask, or ``None``."""
+    if order.quota is None:
+        return None
+    quota, cap = order.quota
+    return quotas.standing(quota, cap).refusal(order.asker.is_guest, quota.least)
 
 
 def _refuse_paused(kind):

@@ -177,6 +177,14 @@ _REFUSALS = {
 }
 
 
+def over_allowance(limit):
+    """A ``DailyLimit``, said before anything is asked for."""
+    if limit.facts["guests"]:
+        return _("What visitors without an account may ask of %(service)s today is used up: sign in, or try again after "
+                 "%(time)s.", **_metered(limit.facts))
+    return _ERRORS["DAILY_LIMIT"](limit.facts)
+
+
 def _metered(facts):
     """Whose allowance it is, and when it is renewed."""
     return {"service": in_language(facts.get("service"), language()) or _("this service"),

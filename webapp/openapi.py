@@ -168,7 +168,8 @@ _PRECHECK = _object({
     "reasons": _array({"type": "string"}),
     "errors": _PROBLEM["properties"]["errors"],
     "message": {"type": "string"},
-}, optional=("errors", "message"))
+    "retry_at": {**_TIME, "description": "With DAILY_LIMIT: when to ask again."},
+}, optional=("errors", "message", "retry_at"))
 
 _KIND = _object({
     "name": {"type": "string"}, "title": {"type": "string"}, "noun": {"type": "string"},

@@ -148,14 +148,16 @@ def _form_page(kind, texts=(), files=(), errors=(), **context):
 
 
 def _form_view(kind, texts=(), files=(), errors=()):
-    """The form's fields, and where one of these that is in flight already is."""
+    """The form's fields, where one of these that is in flight already is, and what of its service is used up."""
+    way = limit = None
     try:
-        way = web.standing(kind, web.preview_asker())["in_flight_job_id"]
+        who = web.preview_asker()
+        way, limit = web.standing(kind, who)["in_flight_job_id"], web.over_allowance(kind, who)
     except Exception:  # a form must render when the database cannot be read
         current_app.logger.warning("the form of %s could not read the database", kind.name)
-        way = None
     return {"fields": _opened(kind, forms.fields(kind, messages.language(), texts, files, errors)),
             "upload_limit_mb": current_app.settings.max_upload_mb,
+            "limit_note": limit and messages.over_allowance(limit),
             "in_flight_href": url_for("pages.job", job_id=way) if way else None}
 
 

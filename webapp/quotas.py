@@ -40,14 +40,17 @@ class Standing:
     def exhausted(self):
         return self.exhausted_until is not None
 
-    def refuse_over_cap(self, is_guest, units=1):
-        """Raise ``DailyLimit`` where ``units`` more would be more than the site's own cap."""
+    def refusal(self, is_guest, units=1):
+        """The ``DailyLimit`` that so many units more would meet: the service's own word, or the site's cap; or ``None``."""
+        if self.exhausted:
+            return self._limit(exhausted=True)
         if self.cap and self.spent + units > self.cap:
-            raise self.limit()
+            return self._limit()
         if self.cap and is_guest and self.spent_by_guests + units > self.cap // 2:
-            raise self.limit(guests=True)
+            return self._limit(guests=True)
+        return None
 
-    def limit(self, guests=False, exhausted=False):
+    def _limit(self, guests=False, exhausted=False):
         at, seconds = ((self.exhausted_until, self.exhausted_for_seconds) if exhausted else
                        (self.resets_at, self.resets_in_seconds))
         return DailyLimit(service=self.service, guests=guests, exhausted=exhausted, retry_at=at,
@@ -72,9 +75,8 @@ def spend(quota, cap, user_id, units):
     """Count ``units`` about to be spent for this person. Raises ``DailyLimit``, and counts nothing then."""
     is_guest = bool(db.value("SELECT email IS NULL FROM users WHERE id = ?", (user_id,)))
     now = standing(quota, cap)
-    if now.exhausted:
-        raise now.limit(exhausted=True)
-    now.refuse_over_cap(is_guest, units)
+    if refusal := now.refusal(is_guest, units):
+        raise refusal
     _count(quota.name, now.day, units, units if is_guest else 0)
 
 

@@ -130,12 +130,12 @@ class Attempt(JobContext):
             nonlocal spent
             with db.patience(WORK_PATIENCE_SECONDS):
                 quotas.spend(self._kind.quota, self.settings[self._kind.quota.setting], self.user_id, units)
-            spent = units
+            spent += units
         try:
             response = self._upstream.fetch(url, params=params, headers=headers, cache_seconds=cache_seconds,
                                             timeout_seconds=timeout_seconds, max_bytes=max_bytes,
                                             admit=spend if units else None)
-        except UpstreamUnavailable as failure:
+        except (UpstreamUnavailable, DailyLimit) as failure:
             failure.units = spent
             raise
         return replace(response, units=spent)

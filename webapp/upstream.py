@@ -80,8 +80,8 @@ class Upstream:
         used again (2xx and 404 are stored, nothing else). ``timeout_seconds`` limits all of it: the
         wait for a place, silence, a body that drips; ``connect_seconds`` each attempt to connect;
         ``max_bytes`` the decoded body. Params keep their order, those that are None are left out.
-        ``admit``: called before a request of this call's own is sent, however long that takes; what it raises is
-        raised here, and nothing is sent.
+        ``admit``: called before each request of this call's own is sent, so again for a redirect, and where a kept
+        connection broke; what it raises is raised here, and no more is sent. The first time it may take however long.
         Raises ``UpstreamUnavailable`` with ``reason`` and ``host``, never the URL: keys travel in it.
         """
         try:
@@ -146,28 +146,32 @@ class Upstream:
         try:
             # Before it is admitted: a day that ends meanwhile is not taken for one that had begun.
             asked_at = time.time()
-            if not flight.is_admitted():
-                return None
-            response = replace(self._follow(flight.call), asked_at=asked_at)
+            flight.admit()
+            response = replace(self._follow(flight), asked_at=asked_at)
             if response.status == 404 or 200 <= response.status < 300:
                 self._cache.put(flight.call, response, flight.cache_seconds)
             return response
         except UpstreamUnavailable as failure:
             return failure.facts
+        except _NotAdmitted:
+            return None
         finally:
             # Before any waiter wakes: whoever asks from now on must not meet this failure.
             self._land(flight)
 
-    def _follow(self, call):
+    def _follow(self, flight):
+        call = flight.call
         url, headers, inside_allowed = call.url, dict(call.headers), True
-        for _ in range(call.redirects_max + 1):
+        for hop in range(call.redirects_max + 1):
             addresses = _resolve(url, call.connect_seconds)
             inside = [_is_inside(address) for address in addresses]
             if any(inside) and not inside_allowed:
                 raise UpstreamUnavailable(reason="refused", host=url.host)
             # Only a host that is inside itself (an operator's own choice) may send us there.
             inside_allowed = inside_allowed and all(inside)
-            response, location = self._hop(call, url, headers, addresses)
+            if hop:
+                flight.admit()
+            response, location = self._hop(flight, url, headers, addresses)
             if not location:
                 return response
             source, url = url, _parse(location, base=url)
@@ -176,16 +180,16 @@ class Upstream:
                 headers = {}
         raise UpstreamUnavailable(reason="redirects", host=call.url.host)
 
-    def _hop(self, call, url, headers, addresses):
-        """One request: ``(response, None)``, or ``(None, location)`` of a redirect."""
+    def _hop(self, flight, url, headers, addresses):
+        """One request, admitted: ``(response, None)``, or ``(None, location)`` of a redirect."""
         headers = {"user-agent": self._user_agent, **headers, "accept-encoding": "gzip", "host": url.netloc}
         with self._gate(url), _failures_named(url.host):
-            answer = self._ask_any(url, headers, addresses, call.connect_seconds)
+            answer = self._ask_any(flight, url, headers, addresses)
             try:
                 location = answer.get_redirect_location()
                 if location:
                     return None, location
-                body = _read(answer, call.max_bytes, url.host)
+                body = _read(answer, flight.call.max_bytes, url.host)
             finally:
                 # A connection whose answer was read to its end is back in its pool by now.
                 answer.close()
@@ -200,22 +204,22 @@ class Upstream:
             gate = self._gates[place] = BoundedSemaphore(self._per_host_max)
         return gate
 
-    def _ask_any(self, url, headers, addresses, connect_seconds):
+    def _ask_any(self, flight, url, headers, addresses):
         for address in addresses[:-1]:
             try:
-                return self._ask(url, headers, address, connect_seconds)
-            except (NewConnectionError, ConnectTimeoutError):
+                return self._ask(flight, url, headers, address)
+            except (NewConnectionError, ConnectTimeoutError):  # nothing was sent
                 continue
-        return self._ask(url, headers, addresses[-1], connect_seconds)
+        return self._ask(flight, url, headers, addresses[-1])
 
-    def _ask(self, url, headers, address, connect_seconds):
+    def _ask(self, flight, url, headers, address):
         """Connects to the address that was judged, under the name that was asked for: a second
         look-up could answer something else (DNS rebinding)."""
         def ask(pool):
             self.requests += 1
             return pool.urlopen(
                 "GET", url.request_uri, headers=headers, retries=False, redirect=False, preload_content=False,
-                assert_same_host=False, timeout=Timeout(connect=connect_seconds, read=None))
+                assert_same_host=False, timeout=Timeout(connect=flight.call.connect_seconds, read=None))
 
         place = address, _port(url), url.scheme, {"server_hostname": url.host.strip("[]")}
         pool = self._pools.connection_from_host(*place)
@@ -225,8 +229,9 @@ class Upstream:
         except ProtocolError:
             if pool.num_connections != opened:
                 raise
-        # A kept connection that the server was just closing: not the upstream's failure.
+        # A kept connection that the server was just closing: not the upstream's failure. It may have read the request.
         self._pools.clear()
+        flight.admit()
         return ask(self._pools.connection_from_host(*place))
 
 
@@ -241,6 +246,10 @@ class _Call(NamedTuple):
     redirects_max: int
 
 
+class _NotAdmitted(Exception):
+    """Ends a flight; why is its ``refusal``."""
+
+
 class _Flight:
     def __init__(self, call, admit):
         self.call = call
@@ -248,18 +257,19 @@ class _Flight:
         self.waiting = 0
         self.cache_seconds = 0
         self.refusal = None         # what ``admit`` raised
-        self.admitted = Event()     # it has been asked
+        self.admitted = Event()     # it has been asked, for the first time
         self._admit = admit
 
-    def is_admitted(self):
+    def admit(self):
+        """Before each request."""
         try:
             if self._admit:
                 self._admit()
         except Exception as refusal:
             self.refusal = refusal
+            raise _NotAdmitted from None
         finally:
             self.admitted.set()
-        return self.refusal is None
 
 
 class _Cache:

@@ -38,7 +38,7 @@ from webapp.errors import (
     UnknownKind,
     UnsupportedMediaType,
 )
-from webapp.kinds import LANGUAGES, Rows, Upload, in_language
+from webapp.kinds import LANGUAGES, Quota, Rows, Upload, in_language
 
 JSON_BYTES_MAX = forms.TEXT_BYTES_MIN
 # What of a refused upload is still read (and thrown away), so that the browser gets to see the answer.
@@ -431,13 +431,15 @@ def submit(kind, raw, files, idempotency_key=None, form_key=None, shown_price=No
 
 def standing(kind, who):
     """What can be said before there are params: ``{in_flight_job_id, reasons}``, of one that is in the way, of points
-    that would not do."""
+    that would not do; and ``retry_at`` where whatever is asked needs a unit that is not to be had."""
     cost = 0 if callable(kind.cost) else kind.cost
     way = jobs.exclusive_in_flight(kind, who.user_id)
     short = cost > 0 and not who.is_guest and cost > ledger.available(who.user_id)
     reasons = (["LOGIN_REQUIRED"] if cost and who.is_guest else ["JOB_IN_FLIGHT"] if way
                else ["INSUFFICIENT_POINTS"] if short else ["KIND_PAUSED"] if kind.name in jobs.pauses() else [])
-    return {"in_flight_job_id": way, "reasons": reasons}
+    limit = None if reasons or kind.quota is None or kind.quota.used is not Quota.used else over_allowance(kind, who)
+    return {"in_flight_job_id": way, **({"reasons": [limit.code], "retry_at": limit.facts["retry_at"]} if limit else
+                                        {"reasons": reasons})}
 
 
 def _still_asks(who):
@@ -525,6 +527,12 @@ def allowance(kind):
     if kind is None or kind.quota is None:
         return None
     return quotas.standing(kind.quota, current_app.settings.for_kind(kind)[kind.quota.setting])
+
+
+def over_allowance(kind, who):
+    """The ``DailyLimit`` that work of this kind would meet where it needs a unit; or ``None``."""
+    day = allowance(kind)
+    return day and day.refusal(who.is_guest, kind.quota.least)
 
 
 def params_schema(kind, lang):

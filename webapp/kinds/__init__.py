@@ -141,8 +141,8 @@ class JobContext(InputContext):
         """GET with limits on time, size and redirects; the same request by several jobs at once is
         one request. Answers of any status are returned; raises ``UpstreamUnavailable``.
 
-        ``units``: what a request that is really sent costs of the kind's quota, counted before; raises
-        ``DailyLimit``, and sends nothing, where today's are used up. What a failure cost is its ``units``."""
+        ``units``: what each request that is really sent costs of the kind's quota, counted before (a redirect is one
+        more); raises ``DailyLimit``, and sends no more, where today's are used up. What a failure cost is its ``units``."""
 
     @abstractmethod
     def quota_exhausted(self, answer: Response) -> str:

@@ -415,7 +415,7 @@ class _Api:
             try:
                 response = self._job.fetch(self._root + path, params=params, cache_seconds=seconds, units=1,
                                            timeout_seconds=TIMEOUT_SECONDS, max_bytes=PAGE_BYTES_MAX)
-            except UpstreamUnavailable as failure:
+            except (UpstreamUnavailable, DailyLimit) as failure:
                 spent.append(failure.units)
                 raise
             spent.append(response.units)
