@@ -170,6 +170,22 @@ KINDS.append(Kind(
     quota=Quota("metered_paid", "METERED_PAID_PER_DAY", "America/Los_Angeles")))
 
 
+class Items(BaseModel):
+    items: list[str]
+
+
+def counting(job: JobContext, params):
+    """A paid life of several steps: a kill finds some of them done."""
+    job.charge()
+    for n in range(6):
+        job.step(f"s{n}", lambda: time.sleep(0.1) or job.attempt)
+        job.progress("count", n, 6)
+    return {"items": params.items}
+
+
+KINDS.append(Kind(name="counting", params=Items, run=counting, cost=1, on_interrupt="retry"))
+
+
 def blocking(job: JobContext, params):
     """Computes without ever letting others run: the whole server stands still."""
     ends = time.clock_gettime(time.CLOCK_MONOTONIC) + params.seconds

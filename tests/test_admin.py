@@ -7,7 +7,10 @@ from urllib.parse import urlencode
 import gevent
 import pytest
 
+from tests.kinds import Nothing
 from webapp import accounts, create_app, db, incidents, jobs, ledger, messages, overview, workers
+from webapp.errors import SettingsError
+from webapp.kinds import Kind
 
 
 def token_of(page):
@@ -548,3 +551,29 @@ def test_warnings_and_settings_are_shown_and_secrets_are_not(settings):
     page = Browser(app, "op@example.org", is_admin=True).get("/admin/system").text
     assert "Over there" in page and secret not in page and "open to others without PRODUCTION=1" in page
     assert "costs points: people need somebody to ask" in page and "sample, paid" in page
+
+
+SECRETS = ("PASS", "PWD", "AUTH", "CREDENTIALS", "DSN", "WEBHOOK_URL", "API_KEYS", "BEARER", "KEY_ID", "KEY", "ANYTHING")
+
+
+def test_whatever_a_kind_calls_its_secret_it_is_not_shown(settings, monkeypatch):
+    """Anywhere: a name does not tell, so of a kind's own settings only numbers and what is as declared are shown."""
+    own = {**{f"OWN_{name}": "help" for name in SECRETS}, "OWN_PER_DAY": (5, "help"), "OWN_RATE": (0.5, "help"),
+           "OWN_URL": ("https://example.org", "help"), "OWN_FORM": ("", "help", "[0-9]+"), "OWN_EMPTY": ("x", "help")}
+    monkeypatch.setattr("tests.kinds.KINDS", [Kind(name="own", params=Nothing, run=print, settings=own)])
+    kept = {f"OWN_{name}": f"https://me:mellon-{n}@example.org/?key=mellon" for n, name in enumerate(SECRETS)}
+    app = create_app(settings(**kept, OWN_PER_DAY=7, OWN_RATE=1.5, OWN_EMPTY="", KINDS=""))
+    done = app.test_cli_runner().invoke(args=["settings", "--json"])
+    found = {row["name"]: row["value"] for row in json.loads(done.stdout)}
+    assert {found[name] for name in kept} == {"(set, not shown)"}
+    assert [found[f"OWN_{name}"] for name in ("PER_DAY", "RATE", "URL", "FORM", "EMPTY")] == [
+        7, 1.5, "https://example.org", "", ""]
+    for args in (["settings"], ["doctor"], ["kinds", "list"], ["kinds", "list", "--json"]):
+        assert "mellon" not in app.test_cli_runner().invoke(args=args).output, args
+    operator = Browser(app, "op@example.org", is_admin=True)
+    for path in ("/admin/system", "/admin", "/admin/kinds", "/status"):
+        assert "mellon" not in operator.get(path).text, path
+    for name, said in (("OWN_PER_DAY", "is not a number"), ("OWN_RATE", "is not a number"), ("OWN_FORM", "is not of the form")):
+        with pytest.raises(SettingsError, match=said) as stopped:
+            create_app(settings(**{name: "mellon", "KINDS": ""}))
+        assert name in str(stopped.value) and "mellon" not in str(stopped.value)

@@ -308,7 +308,8 @@ def test_what_a_cancel_means_is_never_told_wrong(running, between, browser):
             document.querySelector('[data-live]'), {subtree: true, childList: true, characterData: true, attributes: true});
         document.querySelector('.cancel button').focus()""")
     wait(driver, lambda d: "1 point was used" in text(d))
-    before, after = map(json.loads, driver.execute_script("return [...window.told]"))
+    *waiting, before, after = map(json.loads, driver.execute_script("return [...window.told]"))
+    assert all(money == before[0] for money, *_ in waiting), "until its turn came"
     assert before == ["No points have been used yet.",
                       "If the server stopped now: it would end, and no points would be used.",
                       "Nothing has been used: if you cancel now, no points are used."]

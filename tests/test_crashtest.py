@@ -6,7 +6,7 @@ import pytest
 
 from webapp import crashtest, verdicts
 from webapp.crashtest import BLOWS, BLOWS_OF_BREAK, CrashTest, Work
-from webapp.verdicts import Rows
+from webapp.verdicts import AFTER, PENDING, Rows
 
 WORK = Work("sample", {"seconds": 0.4}, {"seconds": 0.4, "fail": True}, {"seconds": 0})
 
@@ -60,6 +60,26 @@ def test_a_protection_that_is_taken_out_is_noticed(crash_test, broken):
     pytest.fail(f"{broken} was taken out, and nothing was noticed")
 
 
+def test_a_kind_of_several_steps_that_may_be_repeated_is_in_the_right(app, tmp_path, monkeypatch):
+    """Its steps stand until it has succeeded, and then are gone: neither is a breach. Its list is given entry by entry."""
+    with app.app_context():
+        texts = crashtest.name_and_value(None, None, ["items={n} a", "items=bb"])
+        work = crashtest._work(app.kinds["counting"], texts, None)
+    monkeypatch.setenv("EXTRA_KINDS", "tests.kinds")
+    test = CrashTest(tmp_path, work, kinds="", seed=7, within_ms=5000, blows=["kill"])
+    try:
+        test.begin()
+        for aim in (AFTER, AFTER, PENDING):
+            assert test.run("kill", aim).breaches == []
+        after = verdicts.read_live(test.server.database)
+    finally:
+        test.close()
+    told = [event for story in after.events.values() for event in story]
+    assert any(event["event"] == "step" and event["attempt"] == 1 for event in told)
+    assert any(event["event"] == "step" and event["attempt"] == 2 for event in told), "some were interrupted"
+    assert json.loads(next(iter(after.jobs.values()))["params"])["items"][1] == "bb"
+
+
 # ---------------------------------------------------------------------- what the verdicts hold against
 
 PAID = {"id": "j1", "number": "7K3F-92QD", "user_id": 1, "cost": 1, "attempt": 1, "attempts_spent": 1, "releases": 0,
@@ -95,10 +115,32 @@ def test_what_is_right_is_not_held_against():
     (rows(story=[STORY[0], *STORY[2:]]), "0 events of 'claimed', it must be 1"),
     (rows(story=[*STORY[:2], *STORY[3:]]), "0 events of 'charged', it must be 1"),
     (rows(story=[*STORY[:5], ("settled", 1, {"points": 0})]), "its story says [0] returned"),
+    (rows(story=[*STORY[:2], ("step", 1, {"name": "s0"}), ("step", 2, {"name": "s0"})]),
+     "step 's0' was done by 2 attempts"),
 ])
 def test_what_is_wrong_is_found(wrong, words):
     found = [*verdicts.check_books(wrong), *verdicts.check_events(wrong)]
     assert any(words in breach for breach in found), found
+
+
+@pytest.mark.parametrize("status, steps, words", [
+    ("running", {"s0": "1"}, None), ("running", {"s0": "1", "s1": "1"}, None), ("succeeded", {}, None),
+    ("failed", {"s0": "1"}, None),
+    ("running", {"s0": "2"}, "is not as it was"), ("failed", {}, "is not as it was"), ("succeeded", {"s0": "1"}, "is kept"),
+])
+def test_a_step_stands_until_its_job_has_succeeded(status, steps, words):
+    before, after = rows(**RUNNING), rows(status=status)
+    before.steps, after.steps = {("j1", "s0"): "1"}, {("j1", name): output for name, output in steps.items()}
+    found = list(verdicts.check_steps(before, after))
+    assert found == [] if words is None else [words in breach for breach in found] == [True], found
+
+
+@pytest.mark.parametrize("bare_ms, most", [(50, 1000), (333, 1000), (500, 1500)])
+def test_a_slow_machine_is_measured_by_its_own_bare_start(tmp_path, bare_ms, most):
+    test = CrashTest(tmp_path, WORK, kinds="sample")
+    test.bare_ms = bare_ms
+    assert test.truth_ms_max == most
+    test.close()
 
 
 RUNNING = {"status": "running", "settlement": "none", "error_code": None, "attempts_spent": 0}

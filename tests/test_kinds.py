@@ -1,5 +1,6 @@
 """The public surface for a job kind: what a kind's file may count on, in real attempts."""
 import csv
+import functools
 import io
 import json
 import re
@@ -22,7 +23,17 @@ from tests.server import ROOT
 from tests.upstreams import Answer, CannedUpstream
 from webapp import commands, create_app, db, jobs, ledger
 from webapp.errors import Busy, SettingsError
-from webapp.kinds import AiUnavailable, CommandFailed, InsufficientPoints, Kind, Refuse, Upload, UpstreamUnavailable
+from webapp.kinds import (
+    AiUnavailable,
+    CommandFailed,
+    InsufficientPoints,
+    Kind,
+    Quota,
+    Refuse,
+    Rows,
+    Upload,
+    UpstreamUnavailable,
+)
 from webapp.service import Service
 
 # As the contract shows it to whoever writes a first kind.
@@ -185,34 +196,125 @@ KIND_OF = """
     (KIND_OF + "    KIND = kind('x' * 41)", "needs a name of lower-case letters"),
     (KIND_OF + "    KIND = kind('')", "needs a name of lower-case letters"),
     (KIND_OF + "    KIND = kind('one', cost=1, share_key=lambda params: 'x')", "both a cost and a share key"),
-    (KIND_OF + "    KIND = kind('one', cost=-1)", "a cost that is neither"),
-    (KIND_OF + "    KIND = kind('one', cost=0.5)", "a cost that is neither"),
+    (KIND_OF + "    KIND = kind('one', cost=-1)", "needs cost: a whole number of at least 0 or a function"),
+    (KIND_OF + "    KIND = kind('one', cost=0.5)", "needs cost: a whole number of at least 0 or a function"),
     (KIND_OF + "    KIND = kind('one', cache_seconds=60)", "cache_seconds but no share key"),
     (KIND_OF + "    KIND = kind('one', timeout_seconds=0)", "needs timeout_seconds: a whole number of at least 1"),
     (KIND_OF + "    KIND = kind('one', max_attempts=0)", "needs max_attempts: a whole number of at least 1"),
     (KIND_OF + "    KIND = kind('one', on_interrupt='pray')", "on_interrupt"),
     (KIND_OF + "    KIND = Kind(name='one', params=dict, run=print)", "needs params: a pydantic model"),
     (KIND_OF + "    KIND = Kind(name='one', params=Params, run='run')", "needs run"),
-    (KIND_OF + "    KIND = kind('one', rows={'text': 'text'})", "has rows that are no Rows(…)"),
+    (KIND_OF + "    KIND = kind('one', rows={'text': 'text'})", "needs rows: a Rows(…); found {'text': 'text'}"),
     (KIND_OF + "    KIND = kind('one', rows=Rows(columns={'a': 'A'}, text='b'))", "a column 'b' which is not among their columns"),
     (KIND_OF + "    KIND = kind('one', rows=Rows(columns={'a': 'A'}, filters={'b': {'x': 'X'}}))", "a column 'b' which is not"),
     (KIND_OF + "    KIND = kind('one', rows=Rows(columns={'a': 'A'}, orders={'o': ('O', 'b', True)}))", "a column 'b' which is not"),
-    (KIND_OF + "    KIND = kind('one', rows=Rows(orders={'o': 'b'}))", "an order of rows 'o' that is not (title, column, descending)"),
-    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {}}))", "a filter of rows by 'a' whose choices are no texts"),
-    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {True: 'Yes'}}))", "a filter of rows by 'a' whose choices are no texts"),
-    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {'-': 'None'}}))", "a filter of rows by 'a' whose choices are no texts"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(orders={'o': 'b'}))", "needs rows.orders['o']: ("),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {}}))", "a filter of rows by 'a' whose choices are none"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {True: 'Yes'}}))", "needs rows.filters['a']: a dict by name"),
+    (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {'-': 'None'}}))", "a filter of rows by 'a' whose choices are none"),
     (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'page': {'x': 'X'}}))", "filters its rows by 'page', a name that"),
     (KIND_OF + "    KIND = kind('one', rows=Rows(filters={'a': {'x': 'X'}, 'b': {'x': 'X'}}, query_names={'b': 'a'}))",
      "filters its rows by 'a', a name that"),
     (KIND_OF + "    KIND = kind('one', rows=Rows(query_names={'b': 'a'}))", "a query name for 'b', by which its rows cannot be"),
     (KIND_OF + "    KIND = kind('one', settings={'PORT': 'its own'})", "would use the setting PORT"),
     (KIND_OF + "    KIND = kind('one', settings={'SAMPLE_COST': 'its own'})", "would use the setting SAMPLE_COST"),
+    (KIND_OF + "    KIND = kind('one', settings={'ONE_COST': 'its own'})", "would use the setting ONE_COST"),
+    (KIND_OF + "    KIND = kind('comments')", "has the name of a built-in one, which is off"),
+    (KIND_OF + "    KIND = kind('one', title=3)", "'one' needs title: a text (or a dict of it by language) or None; found 3."),
+    (KIND_OF + "    KIND = kind('one', quota=dict(name='q'))", "needs quota: a Quota(…) or None; found {'name': 'q'}."),
+    ("KINDS = 3", "defines neither KIND = Kind(…) nor KINDS"),
 ])
 def test_a_module_that_offers_no_usable_kind_stops_the_start_with_one_line(settings, module, code, told):
     with pytest.raises(SettingsError) as stopped:
         create_app(settings(EXTRA_KINDS=module(code)))
     line = str(stopped.value)
     assert told in line and "\n" not in line, line
+
+
+class Awaited:
+    async def __call__(self, *args):
+        """Never runs."""
+
+
+async def never_runs(job, params):
+    """A coroutine that nobody awaits."""
+
+
+def yields(job, params):
+    yield 1
+
+
+def of_other_arguments(function):
+    @functools.wraps(function)
+    def run(*args):
+        return function(*args, None)
+    return run
+
+
+CAP = {"CAP": (5, "units a day")}
+
+
+@pytest.mark.parametrize("wrong, told", [
+    ({"name": 3}, "needs name: a text; found 3"),
+    ({"title": {"en": 3}}, "needs title: a text (or a dict of it by language) or None; found {'en': 3}"),
+    ({"description": ["a"]}, "needs description: a text"),
+    ({"params": Nothing()}, "needs params: a pydantic model (the class); found Nothing()"),
+    ({"run": never_runs}, "needs run: a function that takes 2 arguments (no async def, no yield); found async def never_runs"),
+    ({"run": functools.partial(never_runs)}, "needs run: "), ({"run": Awaited()}, "needs run: "),
+    ({"run": yields}, "found def yields(job, params), with yield"),
+    ({"run": lambda job: None}, "needs run: a function that takes 2 arguments (no async def, no yield); found def <lambda>(job)"),
+    ({"check": "x"}, "needs check: a function that takes 2 arguments"), ({"check": lambda params: None}, "needs check: "),
+    ({"unavailable": "x"}, "needs unavailable: a function that takes 1 argument (no async def, no yield) or None; found 'x'"),
+    ({"trouble": lambda: None}, "needs trouble: "), ({"share_key": lambda *, params: "x"}, "needs share_key: "),
+    ({"cost": True}, "needs cost: "), ({"cost": "1"}, "needs cost: "), ({"cost": lambda: 1}, "needs cost: "),
+    ({"exclusive": "no"}, "needs exclusive: True or False; found 'no'"), ({"exclusive": 1}, "needs exclusive: "),
+    ({"cache_seconds": -1}, "needs cache_seconds: a whole number of at least 0; found -1"),
+    ({"timeout_seconds": True}, "needs timeout_seconds: a whole number of at least 1; found True"),
+    ({"on_interrupt": []}, "needs on_interrupt: 'fail' or 'retry'; found []"),
+    ({"stages": ["look"]}, "needs stages[0]: "), ({"stages": "look"}, "needs stages: a list"),
+    ({"stages": [("look",)]}, "found ('look',)"), ({"stages": [("a", "A", lambda: True)]}, "needs stages[0]: "),
+    ({"stages": [("a", "A"), ("a", "B")]}, "has two stages called 'a'"),
+    ({"labels": ["a"]}, "needs labels: a dict by name, of each a text (or a dict of it by language); found ['a']"),
+    ({"labels": {"a": 3}}, "needs labels['a']: a text (or a dict of it by language); found 3"),
+    ({"labels": {3: "a"}}, "found the key 3"),
+    ({"sample": "not-there.txt", "params": Texts}, "has a sample that is not there: put 'not-there.txt' beside its module"),
+    ({"sample": "test_kinds.py"}, "no params field of type Upload"),
+    ({"home": "x"}, "needs home: a Path(…) or None; found 'x'"),
+    ({"settings": ["A"]}, "needs settings: a dict by name"), ({"settings": {"A": 3}}, "needs settings['A']: "),
+    ({"settings": {"A": (-5, "help")}}, "needs settings['A']: "), ({"settings": {"A": ("x", 3)}}, "needs settings['A']: "),
+    ({"settings": {"A": (3, "help", "[0-9]")}}, "needs settings['A']: "), ({"settings": {"A": ()}}, "needs settings['A']: "),
+    ({"settings": {"a_key": "help"}}, "has a setting 'a_key' whose name is not of upper-case letters"),
+    ({"settings": {"A": ("", "help", "[")}}, "has a setting 'A' whose form '[' is no regular expression"),
+    ({"settings": {"A": ("B", "help", "[a-z]")}}, "has a setting 'A' whose default 'B' is not of its form [a-z]"),
+    ({"quota": Quota("q", "CAP", least="1")}, "needs quota.least: a whole number of at least 0; found '1'"),
+    ({"quota": Quota("q", "CAP", least=-3)}, "needs quota.least: "),
+    ({"quota": Quota("q", "CAP", service=3)}, "needs quota.service: "),
+    ({"quota": Quota("q", "CAP", used=True)}, "needs quota.used: a function that takes 1 argument"),
+    ({"quota": Quota("q", "CAP", used=lambda a, b: True)}, "found def <lambda>(a, b)"),
+    ({"quota": Quota("q", ["CAP"])}, "needs quota.setting: a text"),
+    ({"quota": Quota("q", "NONE")}, "has a quota whose setting 'NONE'"),
+    ({"quota": Quota("q", "CAP", "America")}, "in an unknown time zone 'America'"),
+    ({"rows": Rows(columns=["a"])}, "needs rows.columns: a dict by name"),
+    ({"rows": Rows(text=3)}, "needs rows.text: a text or None"),
+    ({"rows": Rows(orders={"o": ("O", "a", "down")})}, "needs rows.orders['o']: "),
+    ({"rows": Rows(filters={"a": "x"})}, "needs rows.filters['a']: "),
+    ({"noun": 10 ** 400}, "needs noun: "),
+])
+def test_a_declaration_of_another_type_says_what_is_needed_and_what_was_found(wrong, told):
+    with pytest.raises(SettingsError, match=re.escape(told)) as stopped:
+        Kind(**{"name": "one", "params": Nothing, "run": print, "settings": CAP, "home": Path(__file__).parent, **wrong})
+    line = str(stopped.value)
+    assert line.startswith(f"The kind {wrong.get('name', 'one')!r} ") and "\n" not in line and len(line) < 500, line
+
+
+@pytest.mark.parametrize("right", [
+    {"run": of_other_arguments(lambda job, params, more: {})}, {"run": functools.partial(lambda more, job, params: {}, 1)},
+    {"run": lambda *args: {}}, {"cost": len}, {"stages": (["a", "A"], ("b", {"ja": "B"}, lambda params: True))},
+    {"settings": {"A": ("", "help", "[a-z]+"), "B": (0, "help"), "C": (0.5, "help"), "D": (True, "help")}},
+    {"sample": "test_kinds.py", "params": Texts}, {"quota": Quota("q", "CAP", least=0, service={"ja": "Q"})},
+])
+def test_what_fits_is_taken_as_it_is(right):
+    Kind(**{"name": "one", "params": Nothing, "run": print, "settings": CAP, "home": Path(__file__).parent, **right})
 
 
 def test_a_built_in_kind_that_does_not_exist_is_named(settings):

@@ -4,7 +4,6 @@ Each check yields ``(verdict, what, detail)``; verdict ``good``, ``note`` (think
 """
 import os
 import platform
-import re
 import sqlite3
 
 from webapp import __version__, accounts, alerts, db, web
@@ -16,7 +15,6 @@ FREE_DISK_BYTES_LOW = 200_000_000
 LOCK_SECONDS = 1.0  # so long the write lock is waited for; a server's own writes hold it much shorter
 # Below 3.51.3 a file can be damaged when two processes write and checkpoint at the same moment.
 WAL_RESET_FIXED = (3, 51, 3)
-_SECRET_NAME = re.compile(r"_(KEY|TOKEN|SECRET|PASSWORD)$")
 
 
 # ------------------------------------------------------------------------------------ what is there
@@ -30,7 +28,7 @@ def versions():
 def settings(app):
     """Every setting, a kind's own too: rows ``name``, ``value`` (a secret is not shown), ``source``, ``help``."""
     found = app.settings
-    listed = [{"name": setting.name, "value": _shown(setting.name, found.values[setting.name], setting.secret),
+    listed = [{"name": setting.name, "value": _shown(setting, found.values[setting.name]),
                "source": found.source(setting.name), "help": setting.help} for setting in SETTINGS]
     for kind in app.kinds.values():
         for setting, value in zip(kind_settings(kind), (kind.cost, kind.timeout_seconds), strict=True):
@@ -38,17 +36,17 @@ def settings(app):
                            "source": found.source(setting.name), "help": setting.help})
         values = found.for_kind(kind)
         for setting in own_settings(kind):
-            listed.append({"name": setting.name, "value": _shown(setting.name, values[setting.name]),
+            listed.append({"name": setting.name, "value": _shown(setting, values[setting.name]),
                            "source": found.source(setting.name), "help": setting.help})
     return listed
 
 
-def _shown(name, value, secret=False):
-    if not (secret or _SECRET_NAME.search(name)):
-        return value
-    if value:
-        return "(set, not shown)"
-    return "(made here, not shown)" if name == "SECRET_KEY" else ""
+def _shown(setting, value):
+    """Of one that may be a secret, only what everybody knows: a number, or what is as declared."""
+    if setting.name == "SECRET_KEY" and not value:
+        return "(made here, not shown)"
+    shown = not setting.secret or isinstance(value, (int, float)) or value in ("", setting.default)
+    return value if shown else "(set, not shown)"
 
 
 # ------------------------------------------------------------------------------------ what to look at

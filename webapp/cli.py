@@ -367,20 +367,9 @@ def _operator():
 
 # ------------------------------------------------------------------------------------- jobs run here
 
-def _name_and_value(_context, _parameter, texts):
-    pairs = [text.partition("=") for text in texts]
-    for text, (name, equals, _value) in zip(texts, pairs, strict=True):
-        if not name or not equals:
-            raise click.BadParameter(f"{text!r} is not like name=value.")
-    texts = {}
-    for name, _equals, value in pairs:
-        texts.setdefault(name, []).append(value)
-    return texts
-
-
 @_jobs.command("run")
 @click.argument("kind_name", metavar="KIND")
-@click.option("--param", "params", multiple=True, metavar="K=V", callback=_name_and_value,
+@click.option("--param", "params", multiple=True, metavar="K=V", callback=crashtest.name_and_value,
               help="May be repeated; of a list, once for each entry.")
 @click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Where the kind takes one.")
 @click.option("--user", "email", help="Whose work it is, and whose points; needed for what costs points.")

@@ -149,10 +149,10 @@ class Server:
 
 
 def multipart(fields, upload_field, name, content):
-    """``(body, headers)`` of a form with one file, as a browser sends it."""
+    """``(body, headers)`` of a form with one file, as a browser sends it. ``fields``: ``{name: [text, …]}``."""
     boundary = f"----{secrets.token_hex(12)}"
     parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
-             for key, value in fields.items()]
+             for key, values in fields.items() for value in values]
     name = name.replace('"', "_").replace("\r", "_").replace("\n", "_")
     parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{upload_field}"; filename="{name}"\r\n'
                  "Content-Type: application/octet-stream\r\n\r\n".encode() + content + b"\r\n")

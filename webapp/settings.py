@@ -30,6 +30,7 @@ class Setting:
 
     def parse(self, text: str):
         """The value that ``text`` stands for; raises ``SettingsError`` with what would be right."""
+        told = self.name if self.secret else f"{self.name}={text!r}"
         try:
             if isinstance(self.default, bool):
                 return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False,
@@ -42,15 +43,15 @@ class Setting:
                 value = text.strip()
         except (KeyError, ValueError):
             wanted = "0 or 1" if isinstance(self.default, bool) else "a number"
-            raise SettingsError(f"{self.name}={text!r} is not {wanted}.") from None
+            raise SettingsError(f"{told} is not {wanted}.") from None
         if isinstance(value, float) and not math.isfinite(value):
-            raise SettingsError(f"{self.name}={text!r} is not a number.")
+            raise SettingsError(f"{told} is not a number.")
         if self.least is not None and value < self.least:
-            raise SettingsError(f"{self.name}={text!r} must be at least {self.least}.")
+            raise SettingsError(f"{told} must be at least {self.least}.")
         if self.choices and value not in self.choices:
-            raise SettingsError(f"{self.name}={text!r} must be one of {', '.join(self.choices)}.")
+            raise SettingsError(f"{told} must be one of {', '.join(self.choices)}.")
         if self.pattern and not re.fullmatch(self.pattern, value):
-            raise SettingsError(f"{self.name}={text!r} is not of the form {self.pattern}: it is {self.help}.")
+            raise SettingsError(f"{told} is not of the form {self.pattern}: it is {self.help}.")
         return value
 
 
@@ -266,7 +267,7 @@ class Settings:
         known = {setting.name for setting in SETTINGS}
         for name, kind in kinds.items():
             own = {setting.name: setting for setting in kind_settings(kind)}
-            for clash in known & (own.keys() | kind.settings.keys()):
+            for clash in known & (own.keys() | kind.settings.keys()) | own.keys() & kind.settings.keys():
                 raise SettingsError(f"The kind {name!r} would use the setting {clash}, which means something else.")
             known |= own.keys() | kind.settings.keys()
             changes = {}
@@ -290,11 +291,12 @@ def _priced(own_cost, points):
 
 
 def own_settings(kind) -> list[Setting]:
-    """The settings that a kind declares itself."""
+    """The settings that a kind declares itself. Which of them are secrets only it knows: all are taken for such."""
     found = []
     for name, spec in kind.settings.items():
-        default, help, pattern = (*spec, "")[:3] if isinstance(spec, tuple) else ("", spec, "")
-        found.append(Setting(name, default, help, least=0 if isinstance(default, int) else None, pattern=pattern))
+        default, help, pattern = (*spec, "")[:3] if not isinstance(spec, str) else ("", spec, "")
+        found.append(Setting(name, default, help, least=0 if isinstance(default, int) else None,
+                             secret=True, pattern=pattern))
     return found
 
 

@@ -177,8 +177,12 @@ def check_events(rows):
     for job_id, job in rows.jobs.items():
         told = rows.events.get(job_id, [])
         names = Counter(event["event"] for event in told)
+        steps = {(json.loads(event["data"])["name"], event["attempt"]) for event in told if event["event"] == "step"}
         attempts = [event["attempt"] for event in told]
         ends = [n for n, event in enumerate(told) if event["event"] in ENDS]
+        for name, attempts_of_it in Counter(name for name, _attempt in steps).items():
+            if attempts_of_it > 1:
+                yield f"{job['number']}: step {name!r} was done by {attempts_of_it} attempts"
         if attempts != sorted(attempts):
             yield f"{job['number']}: an attempt wrote after a later one had begun: {attempts}"
         if [told[n]["event"] for n in ends] != [job["status"]] * (job["status"] in ENDS):
@@ -224,14 +228,23 @@ def _check_drained(old, new, entries, gone):
         yield "failed, and its points were not returned"
 
 
+def check_steps(before, after):
+    """A step that is done stays as it is until its job has succeeded; then all of them are gone."""
+    for (job_id, name), step in before.steps.items():
+        job = after.jobs.get(job_id)
+        if job is not None and job["status"] != "succeeded" and after.steps.get((job_id, name)) != step:
+            yield f"step {name!r} of {job['number']} was done and is not as it was"
+    for job_id, name in after.steps:
+        if after.jobs[job_id]["status"] == "succeeded":
+            yield f"step {name!r} of {after.jobs[job_id]['number']} is kept, though its job has succeeded"
+
+
 def check_rows(before, after, expected, life_charges):
     """What the file must say when everything has ended, against the rows at the kill."""
     for entry_id, entry in before.entries.items():
         if after.entries.get(entry_id) != entry:
             yield f"entry {entry_id} was {entry} at the kill and is {after.entries.get(entry_id)}"
-    for key, step in before.steps.items():
-        if after.steps.get(key) != step:
-            yield f"step {key[1]!r} of {before.jobs[key[0]]['number']} was done and is not as it was"
+    yield from check_steps(before, after)
     for job_id, old in before.jobs.items():
         new, must = after.jobs.get(job_id), expected[job_id]
         if new is None:

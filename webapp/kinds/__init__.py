@@ -6,6 +6,7 @@ its ``run`` is given. The form, validation, API, OpenAPI, command line and a gen
 made from the pydantic model of its params.
 """
 import importlib
+import importlib.util
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,11 +14,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import UnionType
-from typing import Any, BinaryIO, Union, get_args, get_origin
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Annotated, Any, BinaryIO, Literal, Union, get_args, get_origin
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
+from webapp import declared
 from webapp.errors import (
     AiUnavailable,
     CommandFailed,
@@ -36,6 +38,8 @@ __all__ = [
 LANGUAGES = ("en", "ja")
 # Either one text for all, or a text for each language.
 Text = str | Mapping[str, str]
+# A setting's default; what a number is, may not be less than 0.
+_Default = str | bool | Annotated[int, 0] | float
 
 
 def in_language(text: Text | None, lang: str) -> str:
@@ -187,7 +191,7 @@ class Quota:
     setting: str
     time_zone: str = "UTC"
     used: Callable[[Any], bool] = lambda params: True
-    least: int = 1
+    least: Annotated[int, 0] = 1
     service: Text | None = None
 
 
@@ -218,17 +222,13 @@ class Rows:
 
     def problems(self) -> Iterable[str]:
         """What is wrong with it, each as the rest of a sentence about the kind."""
-        for name, order in self.orders.items():
-            if not (isinstance(order, tuple) and len(order) == 3):
-                yield f"has an order of rows {name!r} that is not (title, column, descending)."
-                return
         used = [*([self.text] if self.text is not None else []), *self.filters, *(order[1] for order in self.orders.values())]
         for column in used if self.columns else ():
             if column not in self.columns:
                 yield f"has rows that use a column {column!r} which is not among their columns."
         for column, choices in self.filters.items():
-            if not choices or self.EMPTY in choices or not all(isinstance(choice, str) for choice in choices):
-                yield f"has a filter of rows by {column!r} whose choices are no texts, or none, or {self.EMPTY!r}."
+            if not choices or self.EMPTY in choices:
+                yield f"has a filter of rows by {column!r} whose choices are none, or {self.EMPTY!r}."
         for column in self.query_names:
             if column not in self.filters:
                 yield f"has a query name for {column!r}, by which its rows cannot be filtered."
@@ -262,15 +262,15 @@ class Kind:
     title: Text | None = None
     noun: Text | None = None
     description: Text | None = None
-    stages: Sequence[tuple] = ()
-    cost: int | Callable[[Any], int] = 0
+    stages: Sequence[tuple[str, Text] | tuple[str, Text, Callable[[Any], bool]]] = ()
+    cost: Annotated[int, 0] | Callable[[Any], int] = 0
     exclusive: bool = False
     share_key: Callable[[Any], str | None] | None = None
-    cache_seconds: int = 0
-    timeout_seconds: int = 300
-    on_interrupt: str = "fail"
-    max_attempts: int = 3
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    cache_seconds: Annotated[int, 0] = 0
+    timeout_seconds: Annotated[int, 1] = 300
+    on_interrupt: Literal["fail", "retry"] = "fail"
+    max_attempts: Annotated[int, 1] = 3
+    settings: Mapping[str, str | tuple[_Default, str] | tuple[str, str, str]] = field(default_factory=dict)
     quota: Quota | None = None
     check: Callable[[InputContext, Any], None] | None = None
     unavailable: Callable[[Mapping[str, Any]], Mapping[str, Text]] | None = None
@@ -281,37 +281,40 @@ class Kind:
     home: Path | None = None
 
     def __post_init__(self):
-        def refuse(why):
+        for why in self._problems():
             raise SettingsError(f"The kind {self.name!r} {why}")
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", self.name or ""):
-            refuse("needs a name of lower-case letters, digits and _ (at most 40).")
-        if not (isinstance(self.params, type) and issubclass(self.params, BaseModel)):
-            refuse("needs params: a pydantic model.")
-        if not callable(self.run):
-            refuse("needs run: a function of (job, params).")
-        if self.on_interrupt not in ("fail", "retry"):
-            refuse("has on_interrupt other than 'fail' or 'retry'.")
+
+    def _problems(self) -> Iterable[str]:
+        """What is wrong with it, each as the rest of a sentence; after the first, others may raise."""
+        yield from (f"needs {problem}." for problem in declared.problems(self))
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", self.name):
+            yield "needs a name of lower-case letters, digits and _ (at most 40)."
         if self.share_key is not None and self.cost != 0:
-            refuse("has both a cost and a share key: whoever joins would use what another paid for.")
-        if not callable(self.cost) and (not isinstance(self.cost, int) or self.cost < 0):
-            refuse("has a cost that is neither a whole number of points, 0 or more, nor a function.")
-        for limit in ("timeout_seconds", "max_attempts"):
-            if not isinstance(getattr(self, limit), int) or getattr(self, limit) < 1:
-                refuse(f"needs {limit}: a whole number of at least 1.")
+            yield "has both a cost and a share key: whoever joins would use what another paid for."
         if self.cache_seconds and self.share_key is None:
-            refuse("has cache_seconds but no share key.")
+            yield "has cache_seconds but no share key."
+        names = [stage[0] for stage in self.stages]
+        for name in names:
+            if names.count(name) > 1:
+                yield f"has two stages called {name!r}: give each a name of its own."
+        for name, spec in self.settings.items():
+            yield from (f"has a setting {name!r} {why}" for why in _setting_problems(name, spec))
         if self.quota is not None:
-            spec = self.settings.get(self.quota.setting)
-            if not isinstance(spec, tuple) or not isinstance(spec[0], int):
-                refuse(f"has a quota whose setting {self.quota.setting!r} is not one of its settings with a whole number.")
-            try:
-                ZoneInfo(self.quota.time_zone)
-            except (ZoneInfoNotFoundError, ValueError):
-                refuse(f"has a quota in an unknown time zone {self.quota.time_zone!r}.")
-        if not isinstance(self.rows, Rows):
-            refuse("has rows that are no Rows(…).")
-        for why in self.rows.problems():
-            refuse(why)
+            yield from self._quota_problems()
+        yield from self.rows.problems()
+        if self.sample is not None and self.upload_field is None:
+            yield f"has a sample {self.sample!r}, but no params field of type Upload that takes it."
+        if self.sample is not None and self.home is not None and not (self.home / self.sample).is_file():
+            yield f"has a sample that is not there: put {self.sample!r} beside its module, in {self.home}."
+
+    def _quota_problems(self) -> Iterable[str]:
+        spec = self.settings.get(self.quota.setting)
+        if not isinstance(spec, (tuple, list)) or type(spec[0]) is not int:
+            yield f"has a quota whose setting {self.quota.setting!r} is not one of its settings with a whole number."
+        try:
+            ZoneInfo(self.quota.time_zone)
+        except (KeyError, ValueError, OSError):  # unknown, no name at all, a folder of them
+            yield f"has a quota in an unknown time zone {self.quota.time_zone!r}."
 
     @property
     def attempts_max(self) -> int:
@@ -351,6 +354,18 @@ class Kind:
         return path if path and path.is_file() else None
 
 
+def _setting_problems(name: str, spec: Any) -> Iterable[str]:
+    """What is wrong with one that a kind declares, each as the rest of a sentence about it."""
+    if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
+        yield "whose name is not of upper-case letters, digits and _."
+    if not isinstance(spec, str) and len(spec) == 3:
+        try:
+            if not re.fullmatch(spec[2], spec[0]) and spec[0]:
+                yield f"whose default {spec[0]!r} is not of its form {spec[2]}."
+        except re.error as error:
+            yield f"whose form {spec[2]!r} is no regular expression: {error}."
+
+
 def discover(built_in: Iterable[str], extra_modules: Iterable[str]) -> dict[str, Kind]:
     """The kinds by name: built-in ones (modules of this package) and those of other modules.
 
@@ -368,11 +383,15 @@ def discover(built_in: Iterable[str], extra_modules: Iterable[str]) -> dict[str,
         except Exception as error:  # whatever its code does while it is loaded
             told = " ".join(f"{type(error).__name__}: {error}".split())
             raise SettingsError(f"The kind module {module_name!r} cannot be imported: {told}") from error
-        kinds = [module.KIND] if hasattr(module, "KIND") else list(getattr(module, "KINDS", ()))
-        if not kinds or not all(isinstance(kind, Kind) for kind in kinds):
+        kinds = [module.KIND] if hasattr(module, "KIND") else getattr(module, "KINDS", None)
+        if not kinds or not isinstance(kinds, (list, tuple)) or not all(isinstance(kind, Kind) for kind in kinds):
             raise SettingsError(f"The module {module_name!r} defines neither KIND = Kind(…) nor KINDS = [Kind(…), …].")
         for kind in kinds:
             if kind.name in found:
                 raise SettingsError(f"Two kinds are called {kind.name!r}; the second is in {module_name!r}.")
+            own = f"{__name__}.{kind.name}"  # what it left in a file, and what is said of it, is of another kind
+            if module_name != own and importlib.util.find_spec(own) is not None:
+                raise SettingsError(f"The kind {kind.name!r} of {module_name!r} has the name of a built-in one, which is "
+                                    "off: choose another name.")
             found[kind.name] = replace(kind, home=kind.home or Path(module.__file__).parent)
     return found
