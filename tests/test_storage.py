@@ -19,7 +19,7 @@ from tests.test_crash import job_row, ledger, refused_to_start, submit, told
 from tests.test_writer import HOLD, another_process
 
 # What an answer may take beside all that runs on this machine, and far less than any lock here lasts.
-ANSWER_SECONDS_MAX = 2.5
+ANSWER_SECONDS_MAX = 5      # half of what the lock is held at the least: nobody waits for its end
 EXCLUSIVE = HOLD.replace("IMMEDIATE", "EXCLUSIVE")
 FOR_OURSELVES = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
 
