@@ -16,7 +16,6 @@ FREE_DISK_BYTES_LOW = 200_000_000
 LOCK_SECONDS = 1.0  # so long the write lock is waited for; a server's own writes hold it much shorter
 # Below 3.51.3 a file can be damaged when two processes write and checkpoint at the same moment.
 WAL_RESET_FIXED = (3, 51, 3)
-_SECRET_NAME = re.compile(r"_(KEY|TOKEN|SECRET|PASSWORD)$")
 
 
 # ------------------------------------------------------------------------------------ what is there
@@ -38,13 +37,13 @@ def settings(app):
                            "source": found.source(setting.name), "help": setting.help})
         values = found.for_kind(kind)
         for setting in own_settings(kind):
-            listed.append({"name": setting.name, "value": _shown(setting.name, values[setting.name]),
+            listed.append({"name": setting.name, "value": _shown(setting.name, values[setting.name], setting.secret),
                            "source": found.source(setting.name), "help": setting.help})
     return listed
 
 
-def _shown(name, value, secret=False):
-    if not (secret or _SECRET_NAME.search(name)):
+def _shown(name, value, secret):
+    if not secret:
         return value
     if value:
         return "(set, not shown)"

@@ -12,6 +12,7 @@ from webapp.errors import SettingsError
 
 # Where a host says by a variable of its own that this is a public deployment.
 _HOST_VARIABLES = ("DYNO", "RENDER", "FLY_APP_NAME", "RAILWAY_ENVIRONMENT", "K_SERVICE")
+_SECRET_NAME = re.compile(r"_(KEY|TOKEN|SECRET|PASSWORD)$")  # of a setting of a kind
 _WEAK_KEYS = {"dev", "changeme", "change-me", "secret", "secret-key", "secretkey", "password", "test"}
 # The longest that gunicorn lets a worker finish (gunicorn.conf.py uses this same number).
 GRACEFUL_TIMEOUT_SECONDS = 10
@@ -30,6 +31,7 @@ class Setting:
 
     def parse(self, text: str):
         """The value that ``text`` stands for; raises ``SettingsError`` with what would be right."""
+        told = self.name if self.secret else f"{self.name}={text!r}"
         try:
             if isinstance(self.default, bool):
                 return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False,
@@ -42,15 +44,15 @@ class Setting:
                 value = text.strip()
         except (KeyError, ValueError):
             wanted = "0 or 1" if isinstance(self.default, bool) else "a number"
-            raise SettingsError(f"{self.name}={text!r} is not {wanted}.") from None
+            raise SettingsError(f"{told} is not {wanted}.") from None
         if isinstance(value, float) and not math.isfinite(value):
-            raise SettingsError(f"{self.name}={text!r} is not a number.")
+            raise SettingsError(f"{told} is not a number.")
         if self.least is not None and value < self.least:
-            raise SettingsError(f"{self.name}={text!r} must be at least {self.least}.")
+            raise SettingsError(f"{told} must be at least {self.least}.")
         if self.choices and value not in self.choices:
-            raise SettingsError(f"{self.name}={text!r} must be one of {', '.join(self.choices)}.")
+            raise SettingsError(f"{told} must be one of {', '.join(self.choices)}.")
         if self.pattern and not re.fullmatch(self.pattern, value):
-            raise SettingsError(f"{self.name}={text!r} is not of the form {self.pattern}: it is {self.help}.")
+            raise SettingsError(f"{told} is not of the form {self.pattern}: it is {self.help}.")
         return value
 
 
@@ -294,7 +296,8 @@ def own_settings(kind) -> list[Setting]:
     found = []
     for name, spec in kind.settings.items():
         default, help, pattern = (*spec, "")[:3] if isinstance(spec, tuple) else ("", spec, "")
-        found.append(Setting(name, default, help, least=0 if isinstance(default, int) else None, pattern=pattern))
+        found.append(Setting(name, default, help, least=0 if isinstance(default, int) else None, pattern=pattern,
+                             secret=bool(_SECRET_NAME.search(name))))
     return found
 
 
