@@ -461,7 +461,7 @@ def test_the_schema_shows_every_upload_as_a_file(client):
     assert [listed[name]["format"] for name in ("file", "other")] == ["binary", "binary"]
 
 
-@pytest.mark.parametrize("key, closed", [("", True), ("a-key", False)])
+@pytest.mark.parametrize("key, closed", [("", True), ("a-key-of-the-usual-form", False)])
 @pytest.mark.parametrize("lang, why", [("en", "upload a file instead"), ("ja", "代わりにファイルを")])
 def test_what_a_site_cannot_take_is_closed_and_says_why(settings, key, closed, lang, why):
     client = create_app(settings(KINDS="comments", EXTRA_KINDS="", YOUTUBE_API_KEY=key)).test_client()

@@ -311,7 +311,7 @@ def test_in_a_day_s_first_hour_it_is_refused_for_ten_minutes_only(app):
 
 @pytest.mark.parametrize("lang, said, guests_said", [
     ("en", "Results that exist already, and what does not need it, can still be had.", "sign in, or try again after"),
-    ("ja", "すでにある結果や、この枠を使わないものは、引き続きご利用いただけます。", "ログインする")])
+    ("ja", "お試しください。すでにある結果や、この枠を使わないものは、引き続きご利用いただけます。", "ログインする")])
 @pytest.mark.parametrize("address", ["/kinds/metered", "/"])
 def test_the_form_says_that_no_more_may_be_asked(settings, lang, said, guests_said, address):
     app = create_app(settings(METERED_PER_DAY=2, **({"KINDS": "comments", "EXTRA_KINDS": "", "YOUTUBE_UNITS_PER_DAY": 4}

@@ -252,7 +252,7 @@ def test_a_service_that_has_had_enough_is_said_until_it_is_asked_again(app, lang
 
 
 def test_a_key_that_is_refused_is_said_by_its_kind(settings):
-    app = create_app(settings(KINDS="comments", YOUTUBE_API_KEY="refused"))
+    app = create_app(settings(KINDS="comments", YOUTUBE_API_KEY="a-key-that-is-refused"))
     told = youtube.not_configured().message
     assert told["en"] not in page(app)
     youtube._refused_keys[youtube._key_mark(app.settings.for_kind(app.kinds["comments"]))] = time.time()

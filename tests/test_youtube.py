@@ -27,6 +27,8 @@ from tests.youtube import (
     thread,
     threads,
 )
+from webapp import create_app
+from webapp.errors import SettingsError
 from webapp.kinds import Refuse, comments
 from webapp.kinds.comments import youtube
 from webapp.upstream import Upstream
@@ -584,6 +586,38 @@ def test_pauses_grow_and_are_never_the_same(fake, monkeypatch):
 def test_no_error_shows_markup_or_the_key(reason):
     reasons, message = youtube._told(json.loads(error(reason).body), KEY)
     assert reasons == [reason] and message and not re.search(r"[<>]|AIza", message)
+
+
+OTHER_KEY = "AIzaSyD-9tSrke72PouQMnMX_a7eZSW0jkFMBWY"
+ENCODED = "".join(f"%{ord(letter):02x}" for letter in OTHER_KEY)
+
+
+@pytest.mark.parametrize("written", [
+    OTHER_KEY, OTHER_KEY.lower(), " ".join(OTHER_KEY), OTHER_KEY[:20] + "\n" + OTHER_KEY[20:], OTHER_KEY[:12] + "...",
+    "…" + OTHER_KEY[-9:], ENCODED, ENCODED.replace("%", "%25"), ENCODED.upper().replace("%2D", "-"),
+    f"key%3D{ENCODED}%26x", "\u200b".join(OTHER_KEY), "".join(f"&#{ord(letter)};" for letter in OTHER_KEY),
+    "".join(f"<i>{letter}</i>" for letter in OTHER_KEY)])
+def test_no_part_of_the_key_is_told_however_it_is_written(written):
+    body = {"error": {"message": f"The key ({written}) is 100% wrong for 東京.", "errors": [{"reason": written}]}}
+    reasons, message = youtube._told(body, OTHER_KEY)
+    assert "The key (" in message and ") is 100% wrong for 東京." in message
+    told = re.sub("[^a-z0-9]", "", "".join([*reasons, message]).lower())
+    key = re.sub("[^a-z0-9]", "", OTHER_KEY.lower())
+    assert not [part for part in range(len(key) - 7) if key[part:part + 8] in told]
+
+
+@pytest.mark.parametrize("key", ["", " \n", KEY, OTHER_KEY, f" {KEY}\r\n"])
+def test_a_key_that_may_be_one_is_taken(settings, key):
+    app = create_app(settings(KINDS="comments", EXTRA_KINDS="", YOUTUBE_API_KEY=key))
+    assert app.settings.for_kind(app.kinds["comments"])["YOUTUBE_API_KEY"] == key.strip()
+
+
+@pytest.mark.parametrize("key", [f'"{KEY}"', f"{KEY[:20]} {KEY[20:]}", f"{KEY[:20]}\r\n{KEY[20:]}", "x" * 9_000, "your-key-here",
+                                 f"key={KEY}", f"‘{KEY}’", KEY.replace("a", "а")])
+def test_what_can_be_no_key_stops_the_start_and_is_not_shown(settings, key):
+    with pytest.raises(SettingsError, match="YOUTUBE_API_KEY is not of the form") as refused:
+        create_app(settings(KINDS="comments", EXTRA_KINDS="", YOUTUBE_API_KEY=key))
+    assert key not in str(refused.value) and KEY[4:20] not in str(refused.value)
 
 
 # ------------------------------------------------------------------------------------------- the kind

@@ -238,7 +238,8 @@ KIND = Kind(
     cost=0, exclusive=False, share_key=share_key, cache_seconds=6 * 3600,
     timeout_seconds=600, on_interrupt="retry", max_attempts=3,
     settings={
-        "YOUTUBE_API_KEY": "key of the YouTube Data API v3; without one only files are taken",
+        "YOUTUBE_API_KEY": ("", "key of the YouTube Data API v3, as it gives it; without one only files are taken",
+                            r"([A-Za-z0-9_.-]{20,100})?"),
         "YOUTUBE_API_URL": ("https://youtube.googleapis.com", "where that API is: https://host, without a path",
                             r"https?://[A-Za-z0-9.\[\]:-]+/?"),
         "YOUTUBE_UNITS_PER_DAY": (10_000, "units of that API's quota that a day may use (guests half); 0: no cap"),

@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from hashlib import blake2b
 from html import unescape
 from typing import Any
+from urllib.parse import unquote
 
 from webapp.kinds import DailyLimit, JobContext, Refuse, UpstreamUnavailable
 
@@ -35,6 +36,8 @@ REPLY_UNITS_MAX = 500           # of one piece of work: long tails of replies br
 STEP_BYTES_MAX = 800_000
 COMMENT_BYTES_MAX = 500         # of the rest of a comment: a time, numbers, names of these
 MESSAGE_CHARACTERS_MAX = 300
+# So many letters of the key in a row are a part of it, fewer may be a word.
+KEY_PART_LETTERS = 8
 TITLE_CHARACTERS_MAX = 200
 KEY_REFUSED_SECONDS = 300       # a refused key is not tried again for so long; another one is at once
 
@@ -577,10 +580,25 @@ def _told(answer, key):
     reasons = [one["reason"] for one in listed if isinstance(one.get("reason"), str)]
     messages = [error.get("message"), *(one.get("message") for one in listed)]
     message = next((one for one in messages if isinstance(one, str)), "")[:5_000]
-    message = unescape(re.sub(r"<[^<>]*>", "", message))
-    message = re.sub(r"\bkey=[^&\s\"'<>]+", "key=…", message.replace(key, "…"))
-    return ([re.sub(r"\W", "", reason)[:60] for reason in reasons[:20] if key not in reason],
+    message = _without_key(unescape(re.sub(r"<[^<>]*>", "", message)), key)
+    message = re.sub(r"\bkey=[^&\s\"'<>]+", "key=…", message)
+    return ([re.sub(r"\W", "", reason)[:60] for reason in reasons[:20] if reason == _without_key(reason, key)],
             " ".join(message.split())[:MESSAGE_CHARACTERS_MAX])
+
+
+def _without_key(text, key):
+    """Without any part of the key that can be told, however it is written: split, percent-encoded, in other letters."""
+    text, key = unquote(unquote(text)), _plain(key)
+    places = [at for at, letter in enumerate(text) if letter.isascii() and letter.isalnum()]
+    plain, size, hidden = _plain(text), min(KEY_PART_LETTERS, len(key)), set()
+    for part in {key[n:n + size] for n in range(len(key) - size + 1)} - {""}:
+        for found in re.finditer(f"(?={part})", plain):
+            hidden.update(range(places[found.start()], places[found.start() + size - 1] + 1))
+    return re.sub("\0+", "…", "".join("\0" if at in hidden else letter for at, letter in enumerate(text)))
+
+
+def _plain(text):
+    return re.sub(r"[^A-Za-z0-9]", "", text).lower()
 
 
 def _retry_after(response):
