@@ -4,7 +4,6 @@ Every answer is a step of the job, so that another attempt asks for nothing agai
 others. What is kept of an author is a hash under a key that only this piece of work knows. Shapes, errors and prices
 are those of the API's public reference; a request costs one unit, a refused one too.
 """
-import json
 import random
 import re
 import secrets
