@@ -55,6 +55,10 @@ def post_fork(server, worker):
     runs yet, and it may be waiting for a locked file."""
     load_wsgi = worker.load_wsgi
     worker.handle_exit = worker.handle_quit = lambda *_: os._exit(0)
+    # At once: until gunicorn sets them, which it does when all is imported, a signal would go into the queue of a
+    # master that this process no longer is.
+    for number in STOP_SIGNALS:
+        signal.signal(number, worker.handle_exit)
 
     def load_or_end():
         try:

@@ -376,6 +376,22 @@ def test_a_paused_server_is_not_taken_for_a_dead_one(server):
     assert ledger(one, job_id) == [("consume", -1)]
 
 
+@pytest.mark.parametrize("later", [0, 0.05, 0.15])
+def test_told_to_stop_while_its_worker_only_begins_it_is_gone_at_once(server, later):
+    one = server()
+    one.kill()
+    begun = one.log.read_text().count("Booting worker")
+    one.launch()
+    ends = time.monotonic() + 20
+    while one.log.read_text().count("Booting worker") == begun:
+        assert time.monotonic() < ends
+        time.sleep(0.001)
+    time.sleep(later)
+    to_the_master(one, signal.SIGTERM)
+    told_at = time.monotonic()
+    assert one.wait() == 0 and time.monotonic() - told_at < 5
+
+
 # -------------------------------------------------------------------------------------- one worker
 
 def test_there_is_one_worker_whatever_is_asked_for(server):
