@@ -187,6 +187,7 @@ def test_what_a_user_may_be_told_after_a_kill(answer, verdict):
 @pytest.mark.parametrize("args, words", [
     (["nosuch"], "There is no kind 'nosuch' here. The kinds that are on: sample, "),
     (["no.such"], "There is no kind 'no.such' here."),
+    (["sample", "--file", __file__], "The kind 'sample' takes no file."),
     (["--break", "fence", "--blow", "kill"], "--break fence is looked for with --blow stop"),
     (["--break", "reap", "--blow", "term", "--blow", "hup"], "--blow term, hup would not show it"),
 ])

@@ -60,8 +60,8 @@ EXIT_SECONDS_MAX = 5
 
 @dataclass(frozen=True)
 class Work:
-    """What is submitted. ``failing``: params that fail after the charge, if the kind has such;
-    ``quick``: params that end at once, to see that nobody is locked out."""
+    """What is submitted: ``params`` as JSON, or beside a ``file`` as ``{name: [text, …]}``. ``failing``: params that
+    fail after the charge, if the kind has such; ``quick``: params that end at once, to see that nobody is locked out."""
 
     kind: str
     params: dict
@@ -688,6 +688,8 @@ def _report_truth(trials):
 
 def _work(kind, params, file):
     """What to submit for this kind."""
+    if file is not None and kind.upload_field is None:
+        raise _CannotWork(f"The kind {kind.name!r} takes no file.")
     if kind.name == "sample" and not params:
         return Work("sample", {"seconds": 0.6}, {"seconds": 0.6, "fail": True}, {"seconds": 0})
     if file is None and kind.sample:
@@ -736,8 +738,8 @@ def command(kind, trials, blows, broken, seed, people, within_ms, params, file):
     kinds, known = current_app.settings.names("KINDS"), current_app.kinds.get(kind)
     if known is None:
         kinds, known = [*kinds, kind], discover([kind], ())[kind]
-    folder = Path(tempfile.mkdtemp(prefix="ainori-crashtest-"))
-    test = CrashTest(folder, _work(known, params, file), kinds=",".join(kinds), people=people,
+    work, folder = _work(known, params, file), Path(tempfile.mkdtemp(prefix="ainori-crashtest-"))
+    test = CrashTest(folder, work, kinds=",".join(kinds), people=people,
                      slots=max(1, people * 3 // 5), seed=secrets.randbits(32) if seed is None else seed,
                      within_ms=within_ms, blows=blows or BLOWS_OF_BREAK.get(broken, BLOWS), broken=broken)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is not left behind

@@ -12,7 +12,8 @@ def problems(declared, path=""):
     """What does not fit, each as ``field: what it takes; found …``. ``Annotated[int, 1]``: a whole number of at least 1."""
     for field in fields(declared):
         value = getattr(declared, field.name)
-        yield from _problems(value, field.type, path + field.name)
+        if value is not field.default:
+            yield from _problems(value, field.type, path + field.name)
         if is_dataclass(value) and not isinstance(value, type):
             yield from problems(value, f"{path}{field.name}.")
 
