@@ -79,7 +79,7 @@ def the_books_are_right_and_nothing_is_left_running():
         jobs.signals.draining = False
         assert not breaches, "\n".join(breaches)
     assert abs(time.time() - _real_time()) < 60, "a test left time frozen"
-    with gevent.Timeout(1, False):  # what is just ending may end
+    with gevent.Timeout(10, False):  # what is just ending may end
         while left := _greenlets():
             gevent.sleep(0.01)
     gevent.killall(left, timeout=2)

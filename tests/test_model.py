@@ -41,7 +41,7 @@ from webapp.kinds import Kind
 
 STALE, RETENTION_DAYS, PENDING_MAX, RELEASES_MAX = 30, 30, 5, 1
 EXAMPLES = int(os.environ.get("AINORI_MODEL_EXAMPLES", 0))
-STEPS, STORIES, FOUND_WITHIN = 50, 100, 400
+STEPS, STORIES, FOUND_WITHIN = 50, 60, 400
 
 
 @dataclass(frozen=True)
@@ -1187,7 +1187,8 @@ LATE = {"a refund twice", "charged after a cancellation", "what was kept is retu
         "what is cancelled is tried again", "a result is fresh a moment too long", "whoever left still waits",
         "who joins again has left", "a retry forgets the steps", "an attempt that vanished is not missed",
         "what is being cancelled is joined", "a consume twice", "what was cancelled after the charge is returned",
-        "an orphan is joined", "a result is fresh for ever"}
+        "an orphan is joined", "a result is fresh for ever", "a kind that is gone stays pending",
+        "a joiner's cancel ends it", "recovered attempts run side by side"}
 assert LATE < MUTANTS.keys()
 
 
