@@ -1,5 +1,6 @@
 """Forms with a file in real Chromium: what the person sees while it travels, and that nothing is lost or started twice."""
 import socket
+from contextlib import suppress
 from functools import partial
 
 import gevent
@@ -73,13 +74,14 @@ class Front:
             upstream.sendall(data)
 
     def _answers(self, upstream, client):
-        try:
+        """Until the server hangs up, as it does soon on who asks no more: then so does this."""
+        with suppress(OSError):
             while data := upstream.recv(65536):
                 if data.startswith(b"HTTP/1.1 303") and self.does_with_uploads == "swallow":
-                    return client.shutdown(socket.SHUT_RDWR)
+                    break
                 client.sendall(data)
-        except OSError:
-            pass
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture
