@@ -125,9 +125,9 @@ class FirstLane(Claims):
                 process.kill()
                 process.wait()
                 reports.close()
-        for path in broken:
-            print(path.with_suffix(".log").read_text("utf-8", "replace"))
-            raise session.Failed(f"{path.name} broke off: what it claimed may not have been run")
+        if broken:
+            print(*(path.with_suffix(".log").read_text("utf-8", "replace") for path in broken))
+            raise session.Failed(f"{broken[0].name} broke off: what it claimed may not have been run")
         return done
 
     def pytest_unconfigure(self):

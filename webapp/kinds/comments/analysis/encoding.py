@@ -127,8 +127,9 @@ _LOWER, _UPPER = ("".join(filter(case, map(chr, range(0x80, 0x530)))) for case i
 _LATIN = "À-ÖØ-öø-ɏ"
 _SCRIPTS = "\u0370-\u03ff\u0400-\u052f\u0590-\u06ff\u0e00-\u0e7f"      # Greek, Cyrillic, Hebrew, Arabic, Thai
 _CJK = "\u3041-\u9fff가-힣\uff66-\uff9f"
-# What the letters around make unlikely, and by how many bits.
-_ODD = [(bits, re.compile(pattern)) for bits, pattern in (
+# What the letters around make unlikely, and by how many bits. Patterns as text: compiled only for a file that is not
+# Unicode, as most are.
+_ODD = (
     (8, f"(?<=[a-z{_LOWER}])[{_UPPER}]"),                                   # a capital within a word
     (4, f"(?<=[A-Z{_UPPER}])(?:[{_UPPER}](?=[a-z])|(?<=[A-Z{_UPPER}]{{2}})[{_LOWER}])"),
     (4, f"(?<=[{_LATIN}])[{_LATIN}]"),                                      # words have ASCII letters, too
@@ -142,7 +143,7 @@ _ODD = [(bits, re.compile(pattern)) for bits, pattern in (
     (6, "(?<=[^\\W\\d_])[^\\w\\s\0-\x7f’´·…—](?=[^\\W\\d_])"),
     (3, "[£€](?!\\d)"), (5, "œ(?!u)"),
     (6, "(?<![｡-ﾟ])[｡-ﾟ](?![｡-ﾟ])"),
-)]
+)
 
 
 def _likeliest(path, sample):
@@ -150,7 +151,7 @@ def _likeliest(path, sample):
     found = []
     for place, (name, bits, languages) in enumerate(ENCODINGS):
         text = sample.decode(name, "replace")
-        odd = sum(bits * len(pattern.findall(text)) for bits, pattern in _ODD)
+        odd = sum(bits * len(re.findall(pattern, text)) for bits, pattern in _ODD)
         found.append((bits + odd + min(_bits(text, language) for language in languages), place, name, text))
     found.sort()
     bits, _, name, text = next((one for one in found if _decodes(path, one[2])), (0, 0, "", ""))
